@@ -10,41 +10,42 @@ use crate::domain::plan::UNLIMITED;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::runtime::measured;
 
-/// The owner of schedules, jobs and keys.
+/// The tenant that owns schedules, jobs and keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Its id.
+    /// The id of the account.
     pub id: AccountId,
-    /// Unique over the installation.
+    /// The name, unique in the installation.
     pub name: String,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
     /// The name of its plan.
     pub plan: String,
-    /// Since when nothing of it fires and nothing can be changed.
+    /// The time of the suspension, if the account is suspended. Then nothing of it fires and
+    /// nothing can be changed.
     pub suspended_at: Option<Timestamp>,
 }
 
 impl Account {
-    /// A new account without limits.
+    /// Returns a new account on the plan without limits.
     pub fn new(id: AccountId, name: impl Into<String>, created_at: Timestamp) -> Self {
         let plan = UNLIMITED.to_owned();
         Self { id, name: name.into(), created_at, plan, suspended_at: None }
     }
 }
 
-/// A key to be stored.
+/// An API key to be stored.
 #[derive(Clone, Debug)]
 pub struct NewKey {
-    /// Its id, as the key's text contains it.
+    /// The id, which is part of the key's text.
     pub id: KeyId,
-    /// What its owner calls it.
+    /// The name that its owner gave it.
     pub name: String,
-    /// What it may do.
+    /// The scope of what the key may do.
     pub scope: Scope,
     /// The hash of the whole key.
     pub digest: KeyDigest,
-    /// From when on it is refused.
+    /// The time from which the key is refused.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -54,24 +55,24 @@ impl std::fmt::Debug for KeyDigest {
     }
 }
 
-/// What became of a key to be stored.
+/// The result of storing a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyCreated {
-    /// It is there.
+    /// The key was stored.
     Done,
-    /// The account has [`MOST_KEYS`] that work.
+    /// The account already has [`MOST_KEYS`] keys that work.
     TooMany,
-    /// There is no such account.
+    /// The account does not exist.
     NoSuchAccount,
 }
 
-/// A key to be stored in the place of another one, with its name and scope, and as much time to
-/// live as that one was made with.
+/// A new key that replaces another one. It gets the name, the scope and the lifetime that the old
+/// key was created with.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
-    /// The key that it replaces.
+    /// The key to be replaced.
     pub old: KeyId,
-    /// From when on that one is refused, unless it expires before.
+    /// The time from which the old key is refused, unless it expires earlier.
     pub old_expires_at: Timestamp,
     /// The id of the new key.
     pub new: KeyId,
@@ -80,68 +81,70 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// How many keys, of those that work, it ends at once.
+    /// Returns the number of working keys that the rotation ends at once: 0 or 1.
     pub(in crate::store) fn ended_by(&self, now: Timestamp) -> u64 {
         u64::from(self.old_expires_at <= now)
     }
 
-    /// What the audit log says of it: the old key and the new one.
+    /// Returns the object of the entry in the audit log: the old key and the new one.
     pub(in crate::store) fn objects(&self) -> String {
         format!("{} {}", self.old, self.new)
     }
 }
 
-/// What became of a rotation.
+/// The result of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotated {
-    /// Both keys work.
+    /// The new key works, and the old one works until it expires.
     Done,
     /// The account has no such key that works.
     NotFound,
-    /// The account has [`MOST_KEYS`] that work.
+    /// The account already has [`MOST_KEYS`] keys that work.
     TooMany,
 }
 
-/// That a key was used.
+/// A use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyUse {
-    /// Whose it is.
+    /// The account of the key.
     pub account: AccountId,
-    /// Which.
+    /// The key.
     pub key: KeyId,
-    /// When.
+    /// The time of the use.
     pub at: Timestamp,
 }
 
-/// What authentication needs to know of a key.
+/// The data of a key that authentication needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownKey {
-    /// The account it opens.
+    /// The account that the key gives access to.
     pub account: AccountId,
     /// The name of the account's plan.
     pub plan: String,
-    /// The hash to compare with.
+    /// The hash to compare the presented key with.
     pub digest: KeyDigest,
-    /// What it may do.
+    /// The scope of what the key may do.
     pub scope: Scope,
-    /// From when on it is refused.
+    /// The time from which the key is refused.
     pub expires_at: Option<Timestamp>,
-    /// Since when it is refused.
+    /// The time at which the key was revoked.
     pub revoked_at: Option<Timestamp>,
 }
 
-/// How much an account has of what plans limit.
+/// The numbers of an account's objects that plans limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Schedules, enabled or not.
+    /// The number of schedules, enabled or not.
     pub schedules: u64,
-    /// Keys that work: neither revoked nor expired.
+    /// The number of keys that are neither revoked nor expired.
     pub keys: u64,
-    /// Notification channels.
+    /// The number of notification channels.
     pub channels: u64,
-    /// Jobs reserved in the calendar month (UTC) of the call, if its plan has limited them.
+    /// The number of jobs reserved in the calendar month (UTC) of the call; absent if the month has
+    /// no counter, as under a plan without a quota.
     pub jobs_reserved: Option<u64>,
-    /// When the month's quota was found used up, if there has not been more again.
+    /// The time at which the month's quota was found used up; absent if it was not, or if jobs have
+    /// become available since.
     pub quota_exhausted_at: Option<Timestamp>,
 }
 
@@ -149,65 +152,69 @@ measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
     /// Accounts and their keys.
     pub trait AccountStore: Send + Sync {
-        /// Makes the account that `write` is for, of this name and on this plan; `false` if the
-        /// name is taken.
+        /// Creates the account that `write` is for. Returns `false` if the name is taken.
         async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool>;
 
-        /// All accounts, by name.
+        /// Returns all accounts, sorted by name.
         async fn accounts(&self) -> Result<Vec<Account>>;
 
-        /// One account.
+        /// Returns one account.
         async fn account(&self, id: AccountId) -> Result<Option<Account>>;
 
-        /// What it uses at `now`.
+        /// Returns the usage of an account at `now`.
         async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
 
-        /// How many jobs it has made since the start of the calendar month (UTC) of `now`, counted to
-        /// one million: takes a while for one with so many.
+        /// Counts the jobs that an account has made since the start of the calendar month (UTC) of
+        /// `now`, up to one million. This is slow for an account with that many jobs.
         async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64>;
 
-        /// Puts an account on a plan; `false` if there is no such account. The jobs of the month are
-        /// counted anew then, by `QuotaStore::begin_months`. Once this has answered nothing fires that a
-        /// leader has read before; if it fails, or the process dies meanwhile, calling it again sees to
-        /// that. Again: no other effect.
+        /// Sets the plan of an account. Returns `false` if there is no such account. After a
+        /// change, the jobs of the month are counted again by `QuotaStore::begin_months`.
+        ///
+        /// When this returns, no leader fires anything that it read before the change. If the call
+        /// fails or the process dies, repeat it to be sure of that. A repeated call has no other
+        /// effect.
         async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
 
-        /// Suspends an account, or lets it go on: ticks up to then do not fire any more. Once this has
-        /// answered no tick of a suspended account becomes a job, whatever a leader has read before; if the
-        /// process dies meanwhile, calling it again sees to that. `false` if there is no such account.
-        /// Again: no other effect.
+        /// Suspends or resumes an account. Ticks up to the time of a resume do not fire any more.
+        /// Returns `false` if there is no such account.
+        ///
+        /// When this returns, no tick of a suspended account becomes a job, whatever a leader has
+        /// read before. If the process dies meanwhile, repeat the call to be sure of that. A
+        /// repeated call has no other effect.
         async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
 
-        /// The names of plans that accounts have and that are not among `known`, in their order; some
-        /// twenty at most.
+        /// Returns the names of plans that accounts have and that are not in `known`, sorted, at
+        /// most 20.
         async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>>;
 
-        /// Stores a key of the account, unless it has [`MOST_KEYS`] that work: however many are made
-        /// at once, there are never more.
+        /// Stores a key of the account, unless it already has [`MOST_KEYS`] that work. Concurrent
+        /// calls never exceed that number.
         async fn create_key(&self, write: &Write, key: &NewKey) -> Result<KeyCreated>;
 
-        /// The account's keys, newest first, revoked and expired ones too.
+        /// Returns the keys of an account, newest first, including revoked and expired ones.
         async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
 
-        /// Lets a new key take the place of one that works; until then both do.
+        /// Creates a key that replaces one that works. The old key works until it expires.
         async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated>;
 
-        /// Revokes a key for good; `false` if the account has no such key. Again: no effect.
+        /// Revokes a key permanently. Returns `false` if the account has no such key. A repeated
+        /// call has no effect.
         async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool>;
 
-        /// A key by its id, before it is known whose it is: what authentication reads.
+        /// Returns a key by its id. Authentication uses this before the account is known.
         async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;
 
-        /// Notes when keys were used last, each once in the batch, of all accounts. What is not later
-        /// than what was noted before changes nothing.
+        /// Records the last uses of keys of any accounts; each key occurs once in the batch. A use
+        /// that is not later than the recorded one changes nothing.
         async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()>;
     }
 }
 
-/// Where counting an account's jobs stops.
+/// The maximum to which an account's jobs are counted.
 pub(in crate::store) const JOBS_COUNTED: i64 = 1_000_000;
 
-/// From when on the jobs of the month of `now` are counted.
+/// Returns the first instant of the calendar month (UTC) of `now`.
 pub(in crate::store) fn start_of_month(now: Timestamp) -> Timestamp {
     let now = now.to_utc();
     Utc.with_ymd_and_hms(now.year(), now.month(), 1, 0, 0, 0).single().unwrap_or(now).into()

@@ -1,4 +1,4 @@
-//! Claims of deliveries, what they bring, and the ends of the tries that they allow.
+//! Claims of deliveries, their results, and the ends of the tries that they allow.
 
 use super::claims::ExecutorId;
 use crate::domain::alert::AlertKind;
@@ -8,125 +8,127 @@ use crate::domain::channel::ChannelConfig;
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, Timestamp};
 
-/// A wish to deliver.
+/// A request to claim deliveries.
 #[derive(Clone, Debug)]
 pub struct DeliveryClaim {
-    /// Who claims.
+    /// The notifier that claims.
     pub notifier: ExecutorId,
-    /// The present instant: when the tries begin.
+    /// The present time, at which the tries begin.
     pub now: Timestamp,
-    /// When the claim ends; nobody renews it.
+    /// The end of the claim. It is never renewed.
     pub until: Timestamp,
-    /// How many deliveries at most.
+    /// The maximum number of deliveries.
     pub limit: u32,
-    /// How many of one channel at most.
+    /// The maximum number of deliveries to one channel.
     pub per_channel: u32,
-    /// The channels that have enough under way.
+    /// The channels that have as many deliveries under way as they may.
     pub busy: Vec<ChannelId>,
-    /// How many of one account at most.
+    /// The maximum number of deliveries of one account.
     pub per_account: u32,
-    /// The accounts that have enough under way.
+    /// The accounts that have as many deliveries under way as they may.
     pub busy_accounts: Vec<AccountId>,
-    /// How many of a type of channel at most; without a limit if it is not named.
+    /// The maximum number of deliveries by type of channel. A type that is not listed has no limit.
     pub per_type: Vec<(ChannelType, u32)>,
 }
 
-/// A delivery whose next try this notifier may make, alone, until the claim ends.
+/// A delivery whose next try only this notifier may make until the claim ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimedDelivery {
-    /// Its id.
+    /// The id of the delivery.
     pub id: DeliveryId,
-    /// The event that it tells of.
+    /// The event that it reports.
     pub event: EventId,
-    /// Whose it is.
+    /// The account.
     pub account: AccountId,
-    /// Where it goes.
+    /// The channel that it is sent to.
     pub channel: ChannelId,
-    /// How.
+    /// The type of the channel.
     pub channel_type: ChannelType,
-    /// Which configuration of the channel this is.
+    /// The revision of the channel's configuration.
     pub revision: i64,
     /// The channel's configuration; absent if it cannot be decrypted.
     pub config: Option<ChannelConfig>,
-    /// What it tells.
+    /// The kind of the alert.
     pub kind: AlertKind,
-    /// When the event happened.
+    /// The time of the event.
     pub at: Timestamp,
     /// The number of the try, from 1.
     pub attempt: u8,
-    /// The number of the try among the present five.
+    /// The number of the try in the current round of tries, from 1.
     pub attempt_of_round: u8,
-    /// When the present five tries began.
+    /// The start of the current round of tries.
     pub round_began: Timestamp,
-    /// What it says.
+    /// The content of the alert.
     pub content: DeliveryContent,
 }
 
-/// What a delivery says.
+/// The content of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryContent {
-    /// A job's end.
+    /// The end of a job.
     Job(Box<JobAlert>),
-    /// An incident. `schedule` and `job` are the ones that it began or ended with.
+    /// An incident, described with the job of its last event.
     Incident(IncidentAlert),
     /// A digest.
     Digest(DigestAlert),
-    /// The job, or what was kept of it, is not there any more.
+    /// The data of the alert, such as its job, no longer exists or cannot be read.
     Gone,
 }
 
-/// What claiming has brought.
+/// The result of claiming.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimedDeliveries {
-    /// Deliveries to try.
+    /// The deliveries to try.
     pub taken: Vec<ClaimedDelivery>,
-    /// Deliveries that failed without a try: their channel was deleted or is not verified.
+    /// The number of deliveries that failed without a try, because their channel was deleted or is
+    /// not verified, or because the notifier was lost during their last try.
     pub undeliverable: u64,
 }
 
-/// How a try has ended.
+/// The result of a try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TryOutcome {
-    /// The channel has taken it.
+    /// The channel accepted the alert.
     Delivered,
-    /// It has not.
+    /// The alert was not delivered.
     Failed {
-        /// Why.
+        /// The code of the failure.
         code: DeliveryError,
-        /// The same for people; no secret in it.
+        /// The reason in words, without secrets.
         message: String,
-        /// When the next try is due; absent if there is none.
+        /// The time of the next try; absent if there is none.
         retry_at: Option<Timestamp>,
-        /// Until when the channel wants no alerts at all.
+        /// The end of the pause that the channel asked for; no alert is sent to it before.
         paused_until: Option<Timestamp>,
-        /// Whether the channel loses `verified`.
+        /// `true` if the channel loses `verified`.
         gone: bool,
     },
 }
 
-/// The end of a try. It takes effect only while the delivery is being tried under this claim.
+/// The end of a try. It takes effect only while this claim of the delivery holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TryEnd {
     /// The delivery.
     pub delivery: DeliveryId,
-    /// Whose it is.
+    /// The account.
     pub account: AccountId,
     /// The channel.
     pub channel: ChannelId,
-    /// The configuration that it was made with: what is said of another one is not true of this.
+    /// The revision of the configuration that the try used. A pause or a loss of `verified` applies
+    /// only if the channel still has this revision.
     pub revision: i64,
-    /// The try that ended.
+    /// The number of the try.
     pub attempt: u8,
-    /// Whose claim it ran under.
+    /// The notifier that holds the claim.
     pub notifier: ExecutorId,
-    /// When it began.
+    /// The start of the try.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The end of the try.
     pub completed_at: Timestamp,
-    /// The status code of the provider's answer.
+    /// The status code of the provider's response.
     pub status_code: Option<u16>,
-    /// An excerpt of the provider's answer.
+    /// An excerpt of the provider's response.
     pub response: Option<String>,
-    /// How it ended.
+    /// The result of the try.
     pub outcome: TryOutcome,
 }

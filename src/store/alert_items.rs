@@ -1,5 +1,5 @@
-//! What a plan of deliveries is made of: events, channels and incidents as they are read, and deliveries
-//! as they are stored.
+//! The parts of an alert plan: events, channels and incidents as they are read, and deliveries as
+//! they are stored.
 
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::grouping::{ChannelFlow, IncidentState};
@@ -23,7 +23,7 @@ pub(in crate::store) struct Event {
     pub(in crate::store) schedule_name: String,
 }
 
-/// A verified channel, locked.
+/// A verified channel, locked for planning.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct PlannedChannel {
     pub(in crate::store) paused_until: Timestamp,
@@ -32,7 +32,7 @@ pub(in crate::store) struct PlannedChannel {
     pub(in crate::store) changed: bool,
 }
 
-/// An incident.
+/// An incident, with the changes that planning makes to it.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct PlannedIncident {
     pub(in crate::store) id: IncidentId,
@@ -46,16 +46,16 @@ pub(in crate::store) struct PlannedIncident {
     pub(in crate::store) changed: bool,
 }
 
-/// Where a planned delivery stands.
+/// The state of a planned delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Standing {
-    /// It waits for its incident.
+    /// It waits until its incident is judged.
     Held(IncidentId),
-    /// It is sent then.
+    /// It is sent at this time.
     Due(Timestamp),
-    /// Another one tells of it.
+    /// Another delivery reports its event.
     Merged(DeliveryId),
-    /// No channel takes it.
+    /// There is no channel to send it to.
     NoChannel,
 }
 

@@ -1,7 +1,7 @@
-//! Planning deliveries: what becomes of events, worked out from what was read and locked.
+//! Plans deliveries: decides what becomes of events, from rows that were read and locked.
 //!
-//! Nothing is read or written here. A store reads events, channels and incidents, and writes what the
-//! plan holds in the end.
+//! Nothing is read or written here. The store reads events, channels and incidents, and writes the
+//! final plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,38 +14,38 @@ use crate::domain::alert::grouping::{
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
 
-/// How many schedules an incident or a digest names.
+/// The maximum number of schedules that an incident or a digest names.
 pub(in crate::store) const NAMES: usize = 5;
 
-/// What was read, and what is to be written.
+/// The rows that planning has read, and the rows to be written.
 pub(in crate::store) struct AlertPlan {
     pub(in crate::store) now: Timestamp,
     pub(in crate::store) rules: GroupingRules,
-    /// Read: verified channels by schedule, in the order of the preference.
+    /// Read: the verified channels of each schedule, in the order of its preference.
     pub(in crate::store) audience: HashMap<ScheduleId, Vec<ChannelId>>,
     pub(in crate::store) channels: BTreeMap<ChannelId, PlannedChannel>,
     pub(in crate::store) incidents: BTreeMap<(ChannelId, HostKey), PlannedIncident>,
     pub(in crate::store) members: HashMap<(IncidentId, ScheduleId), Member>,
-    /// Read: what the incidents hold that are due.
+    /// Read: the held deliveries of the incidents that are due.
     pub(in crate::store) held: BTreeMap<IncidentId, Vec<DeliveryId>>,
-    /// To be stored.
+    /// The deliveries to be stored.
     pub(in crate::store) deliveries: Vec<PlannedDelivery>,
-    /// Held deliveries that go their own way.
+    /// Held deliveries that are sent one by one.
     pub(in crate::store) released: Vec<(DeliveryId, Standing)>,
-    /// Incidents whose held deliveries are merged into this one, and whose they are.
+    /// Incidents whose held deliveries are merged into this delivery, with their accounts.
     pub(in crate::store) merged: Vec<(IncidentId, AccountId, DeliveryId)>,
-    /// Members to be stored.
+    /// The members of incidents to be stored, with their account and `true` if they are failing.
     pub(in crate::store) joined: BTreeMap<(IncidentId, ScheduleId), (AccountId, bool)>,
     /// Incidents that are over.
     pub(in crate::store) ended: BTreeSet<IncidentId>,
     pub(in crate::store) opened: u64,
     pub(in crate::store) closed: u64,
-    /// Held deliveries of before that were merged.
+    /// The number of stored held deliveries that were merged.
     pub(in crate::store) merged_held: u64,
 }
 
 impl AlertPlan {
-    /// Nothing read and nothing planned.
+    /// Returns an empty plan.
     pub(in crate::store) fn new(now: Timestamp, rules: GroupingRules) -> Self {
         Self {
             now,
@@ -66,7 +66,7 @@ impl AlertPlan {
         }
     }
 
-    /// Judges the incidents that are due, then takes in the events.
+    /// Judges the incidents that are due, then processes the events.
     pub(in crate::store) fn work_out(&mut self, events: &[Event]) {
         let now = self.now;
         let due = self.incidents.iter().filter(|(_, incident)| incident.state.due_at <= now);
@@ -109,11 +109,12 @@ impl AlertPlan {
         }
     }
 
-    /// A job has failed: it begins an incident, or is of one.
+    /// Processes a failed job: it starts an incident or belongs to one.
     fn fail(&mut self, event: &Event, channel: ChannelId) -> Verdict {
         let (now, rules) = (self.now, self.rules);
         let key = (channel, event.host);
-        // One that is over but was not looked at yet must not take in a failure that is to be told.
+        // An incident may be over although it was not judged yet. It is judged first, because it
+        // must not absorb a failure that needs an alert of its own.
         if self.incidents.get(&key).is_some_and(|known| known.state.due_at <= now) {
             self.judge(key);
         }
@@ -141,7 +142,7 @@ impl AlertPlan {
         incident.state.failed(member, event.at, now, &rules)
     }
 
-    /// A schedule has recovered: of an incident, or by itself.
+    /// Processes the recovery of a schedule, which may belong to an incident.
     fn recover(&mut self, event: &Event, channel: ChannelId) -> Verdict {
         let Some(incident) = self.incidents.get_mut(&(channel, event.host)) else {
             return Verdict::Alone;
@@ -156,7 +157,7 @@ impl AlertPlan {
         incident.state.recovered(event.at, &self.rules)
     }
 
-    /// Looks at an incident, and does what follows.
+    /// Judges an incident and applies the decision.
     fn judge(&mut self, key: (ChannelId, HostKey)) {
         let (now, rules) = (self.now, self.rules);
         let Some(incident) = self.incidents.get_mut(&key) else { return };
@@ -171,7 +172,7 @@ impl AlertPlan {
                 }
                 self.merge(incident, account, opening);
                 self.opened += 1;
-                // All of it may be over already.
+                // All its schedules may have recovered already: then it closes at once.
                 self.judge(key);
             }
             Judgement::Release => {
@@ -188,7 +189,7 @@ impl AlertPlan {
         }
     }
 
-    /// Lets an incident's alert tell of everything that it holds.
+    /// Merges all deliveries that an incident holds into its alert.
     fn merge(&mut self, incident: IncidentId, account: AccountId, opening: DeliveryId) {
         self.merged_held += self.held.remove(&incident).map_or(0, |held| held.len() as u64);
         self.merged.push((incident, account, opening));
@@ -198,7 +199,7 @@ impl AlertPlan {
         }
     }
 
-    /// Lets everything that an incident holds go its own way.
+    /// Releases all deliveries that an incident holds, each within the limits of its channel.
     fn release(&mut self, channel: ChannelId, incident: IncidentId, account: AccountId) {
         for held in self.held.remove(&incident).unwrap_or_default() {
             let standing = self.flow_of((channel, account), held.to_bytes());
@@ -255,10 +256,11 @@ impl AlertPlan {
         self.flow_of((channel, event.account), event.id.to_bytes())
     }
 
-    /// Takes one more alert to a channel.
+    /// Counts one more alert to a channel and returns its state.
     fn flow_of(&mut self, (id, account): (ChannelId, AccountId), object: [u8; 16]) -> Standing {
         let (now, rules) = (self.now, self.rules);
-        // A channel that is not among the verified ones any more: claiming the delivery says so.
+        // The channel is no longer verified. The delivery fails with that reason when it is
+        // claimed.
         let Some(channel) = self.channels.get_mut(&id) else { return Standing::Due(now) };
         channel.changed = true;
         let flow = channel.flow.take(now, &rules);
@@ -302,7 +304,7 @@ impl AlertPlan {
         Standing::Merged(digest)
     }
 
-    /// The id of the delivery that is planned next: they are sent in this order.
+    /// Returns the id of the next planned delivery. Deliveries are sent in the order of their ids.
     fn next_id(&self, event: EventId, channel: Option<ChannelId>) -> DeliveryId {
         DeliveryId::of(event, channel, self.now).at_place(self.deliveries.len())
     }
@@ -356,7 +358,7 @@ mod tests {
         ChannelId::new(ms(0), n)
     }
 
-    /// An event of a schedule.
+    /// Returns an event of a schedule.
     fn event(schedule: u8, kind: AlertKind, at: i64) -> Event {
         let mut job = [schedule; 16];
         job[1] = u8::try_from(kind.as_str().len()).expect("short");
@@ -392,7 +394,7 @@ mod tests {
         }
     }
 
-    /// A plan at `now` of schedules that are told on one channel.
+    /// Returns a plan at `now` whose schedules alert one channel.
     fn plan(now: i64, rules: GroupingRules) -> AlertPlan {
         let mut plan = AlertPlan::new(ms(now), rules);
         plan.channels.insert(channel(1), verified());
@@ -402,7 +404,7 @@ mod tests {
         plan
     }
 
-    /// The plan of the next pass, which reads what this one has written.
+    /// Returns the plan of the next pass, which reads the rows that `before` has written.
     fn next(before: &AlertPlan, now: i64) -> AlertPlan {
         let mut next = plan(now, before.rules);
         for (id, channel) in &before.channels {
@@ -482,7 +484,7 @@ mod tests {
         let mut second = next(&first, 1_400);
         second.work_out(&[failed(3, 1_300)]);
         assert_eq!(standings(&second), [Standing::Held(id)]);
-        // Due, and one more comes at the same time: it is of the incident that was told.
+        // The incident is due, and one more failure arrives in the same pass: it is merged too.
         let mut third = next(&second, 1_900);
         third.held.insert(id, vec![first.deliveries[0].id, second.deliveries[0].id]);
         third.work_out(&[failed(4, 1_850)]);
@@ -508,7 +510,7 @@ mod tests {
         let [a, b] = &second.released[..] else { panic!("{:?}", second.released) };
         assert_eq!((a.0, a.1), (first.deliveries[0].id, Standing::Due(ms(1_500))));
         assert_eq!((b.0, b.1), (first.deliveries[1].id, Standing::Merged(digest)));
-        // The alert about an incident goes the same way.
+        // The alert about an incident counts against the limit of the channel, too.
         let mut third = next(&second, 2_000);
         third.work_out(&[failed(3, 1_900), failed(4, 1_900)]);
         let mut fourth = next(&third, 2_500);
@@ -527,7 +529,7 @@ mod tests {
         second.work_out(&[]);
         assert_eq!(kinds(&second), [AlertKind::IncidentOpened]);
         let before = second.incidents[&(channel(1), HOST)].id;
-        // All notifiers were away; meanwhile it has got old.
+        // All notifiers were down, and the incident became stale meanwhile.
         let mut third = next(&second, 700_000);
         third.work_out(&[failed(1, 699_000)]);
         let now = &third.incidents[&(channel(1), HOST)];
@@ -556,7 +558,7 @@ mod tests {
         assert_eq!(kinds(&third), expected);
         assert_eq!(standings(&third)[..2], [Standing::Merged(opening); 2]);
         assert_eq!((third.closed, third.ended.len(), third.incidents.len()), (1, 1, 1));
-        // One that fails, recovers and fails is of the incident once.
+        // A schedule that fails, recovers and fails again counts once in the incident.
         let mut fourth = next(&third, 9_100);
         fourth.work_out(&[recovered(4, 9_050), failed(4, 9_060)]);
         let known = &fourth.incidents[&(channel(1), HOST)];
@@ -571,7 +573,7 @@ mod tests {
         let mut second = next(&first, 1_500);
         second.work_out(&[recovered(5, 1_400)]);
         assert_eq!(standings(&second), [Standing::Due(ms(1_500))], "it was not of the incident");
-        // The watched one is over with its only schedule.
+        // An incident in stage `Watching` ends when its only schedule recovers.
         let mut third = next(&second, 3_000);
         third.work_out(&[recovered(1, 2_900)]);
         assert_eq!(standings(&third), [Standing::Due(ms(3_000))]);

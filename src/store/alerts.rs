@@ -1,9 +1,9 @@
-//! Alerts: the outbox of events, their deliveries, and the tries of each.
+//! Alerts: the outbox of events, their deliveries, and the tries of each delivery.
 //!
-//! The transaction that ends a job writes its event (`commit`). [`AlertStore::relay`] turns events into
-//! deliveries and takes them out of the outbox, in one transaction. A delivery is claimed like a job:
-//! by a conditional update that records the try before anything is sent, so that any replica delivers
-//! and one that dies loses nothing (ALERT-1).
+//! The transaction that ends a job writes its event (`commit`). [`AlertStore::relay`] turns events
+//! into deliveries and removes them from the outbox, in one transaction. A delivery is claimed like
+//! a job: a conditional update records the try before anything is sent. So any replica can deliver,
+//! and no alert is lost if a replica dies (ALERT-1).
 
 use std::time::Duration;
 
@@ -16,34 +16,35 @@ use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, JobId, ScheduleId, Timestamp};
 use crate::runtime::measured;
 
-/// What there is to do for a notifier.
+/// The work that waits for a notifier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlertWork {
-    /// Events to be relayed, or incidents to be looked at.
+    /// `true` if there are events to relay or incidents to judge.
     pub relay: bool,
-    /// Deliveries whose try is due.
+    /// `true` if there are deliveries whose try is due or whose claim has ended.
     pub deliver: bool,
-    /// When an incident or a delivery is due next, if nothing happens before.
+    /// The next time at which an incident or a delivery is due, unless something happens before.
     pub next: Option<Timestamp>,
-    /// Deliveries that are not final, counted to [`WAITING_COUNTED`].
+    /// The number of deliveries that are not final, counted up to [`WAITING_COUNTED`].
     pub waiting: u64,
-    /// When the oldest event, or delivery that is due, should have been told.
+    /// The time of the oldest event in the outbox, or the due time of the oldest delivery that is
+    /// due, whichever is earlier.
     pub oldest: Option<Timestamp>,
 }
 
-/// Where counting deliveries that wait stops.
+/// The maximum to which waiting deliveries are counted.
 pub const WAITING_COUNTED: u32 = 10_000;
 
-/// What a pass of relaying has done.
+/// The results of one pass of relaying, as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relayed {
-    /// Events taken out of the outbox.
+    /// Events that were removed from the outbox.
     pub events: u64,
-    /// Deliveries that are to be sent.
+    /// Deliveries that will be sent.
     pub planned: u64,
     /// Alerts that were merged into a digest or an incident.
     pub merged: u64,
-    /// Alerts that no channel takes: recorded as failed.
+    /// Alerts without a channel, which were recorded as failed.
     pub undeliverable: u64,
     /// Incidents opened.
     pub opened: u64,
@@ -51,145 +52,150 @@ pub struct Relayed {
     pub closed: u64,
 }
 
-/// A delivery as its account sees it.
+/// A delivery from the view of its account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Its id.
+    /// The id of the delivery.
     pub id: DeliveryId,
-    /// The event's id: receivers recognize duplicates by it.
+    /// The id of the event, by which receivers recognize duplicates.
     pub event: EventId,
-    /// What it tells.
+    /// The kind of the alert.
     pub kind: AlertKind,
-    /// The channel; absent if the schedule had none that could be told.
+    /// The channel; absent if the schedule had no channel to alert.
     pub channel: Option<ChannelId>,
-    /// How the channel delivers; absent if it was deleted.
+    /// The type of the channel; absent if the channel was deleted.
     pub channel_type: Option<ChannelType>,
-    /// The channel's label; absent if it was deleted.
+    /// The label of the channel; absent if the channel was deleted.
     pub channel_label: Option<String>,
-    /// The schedule, if it is about one.
+    /// The schedule, if the alert is about one.
     pub schedule: Option<ScheduleId>,
-    /// The job, if it is about one.
+    /// The job, if the alert is about one.
     pub job: Option<JobId>,
-    /// Where it stands.
+    /// The status of the delivery.
     pub status: DeliveryStatus,
-    /// The delivery that tells of it, if it was merged.
+    /// The delivery that it was merged into, if it was merged.
     pub merged_into: Option<DeliveryId>,
-    /// Tries that have begun.
+    /// The number of tries that have begun.
     pub tries_made: u8,
-    /// When the next try is due.
+    /// The time of the next try.
     pub next_try_at: Option<Timestamp>,
-    /// When it became final.
+    /// The time at which the delivery became final.
     pub completed_at: Option<Timestamp>,
-    /// Why it, or its last try, failed.
+    /// The reason for the failure of the delivery or of its last try.
     pub error_code: Option<DeliveryError>,
-    /// The same for people.
+    /// The reason in words.
     pub error_message: Option<String>,
-    /// The status code of the last answer.
+    /// The status code of the last response.
     pub status_code: Option<u16>,
-    /// When the event happened.
+    /// The time of the event.
     pub at: Timestamp,
-    /// When it was planned.
+    /// The time at which the delivery was planned.
     pub created_at: Timestamp,
-    /// Its tries, in order.
+    /// The tries, in order.
     pub tries: Vec<DeliveryTry>,
 }
 
 /// One try of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryTry {
-    /// 1 for the first.
+    /// The number of the try, from 1.
     pub number: u8,
-    /// When it began.
+    /// The start of the try.
     pub started_at: Timestamp,
-    /// When it ended.
+    /// The end of the try.
     pub completed_at: Timestamp,
-    /// The status code of the provider's answer.
+    /// The status code of the provider's response.
     pub status_code: Option<u16>,
-    /// An excerpt of the provider's answer.
+    /// An excerpt of the provider's response.
     pub response: Option<String>,
-    /// Why it failed; absent if it succeeded.
+    /// The reason for the failure; absent if the try succeeded.
     pub error_code: Option<DeliveryError>,
-    /// The same for people.
+    /// The reason in words.
     pub error_message: Option<String>,
 }
 
-/// Which deliveries to list: newest first.
+/// The filters and the page of a list of deliveries, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct DeliveryQuery {
-    /// Only to this channel.
+    /// Only deliveries to this channel.
     pub channel: Option<ChannelId>,
-    /// Only of this schedule.
+    /// Only deliveries about this schedule.
     pub schedule: Option<ScheduleId>,
-    /// Only those that stand so.
+    /// Only deliveries with this status.
     pub status: Option<DeliveryStatus>,
-    /// Only after this one in the order; then `offset` is 0.
+    /// Only deliveries after this one in the order of the list; then `offset` is 0.
     pub after: Option<DeliveryId>,
-    /// How many to pass over first.
+    /// The number of deliveries to skip.
     pub offset: u64,
-    /// How many at most.
+    /// The maximum number of deliveries.
     pub limit: u32,
 }
 
-/// Some of the deliveries that a query asks for.
+/// A page of a list of deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryPage {
-    /// Newest first.
+    /// The deliveries, newest first.
     pub deliveries: Vec<Delivery>,
-    /// How many the filters let through, counted to 10,000.
+    /// The number of deliveries that pass the filters, counted up to 10,000.
     pub total: u64,
-    /// Whether there are more after the last one.
+    /// `true` if more deliveries follow.
     pub has_more: bool,
 }
 
-/// What became of a wish to deliver again.
+/// The result of a request to deliver again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redelivered {
-    /// It is tried again, up to five times.
+    /// The delivery is tried again, up to five times.
     Done,
     /// The account has no such delivery.
     NotFound,
-    /// It has not failed.
+    /// The delivery has not failed.
     NotFailed,
-    /// Its channel was deleted, or it never had one.
+    /// The channel was deleted, or the delivery never had one.
     NoChannel,
-    /// Its channel is not verified.
+    /// The channel is not verified.
     Unverified,
 }
 
-/// How long final deliveries and their tries are kept.
+/// The time for which final deliveries and their tries are kept.
 pub const DELIVERIES_KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Events, deliveries and their tries. The notifier's batches work over all accounts.
+    /// Events, deliveries and their tries. The batches of the notifier span all accounts.
     pub trait AlertStore: Send + Sync {
-        /// What there is to do at `now`. Reads only.
+        /// Returns the work that waits at `now`. Only reads.
         async fn alert_work(&self, now: Timestamp) -> Result<AlertWork>;
 
-        /// Plans the deliveries of at most `limit` events, oldest first, and judges the incidents that are
-        /// due. One replica does it at a time; another one finds nothing to do.
+        /// Plans the deliveries of at most `limit` events, oldest first, and judges the incidents
+        /// that are due. Only one replica relays at a time; meanwhile a call by another one does
+        /// nothing.
         async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed>;
 
-        /// Claims deliveries whose try is due, or whose claim has ended without one: a try is recorded as
-        /// lost then. What cannot be tried, because its channel is gone or not verified, fails.
+        /// Claims deliveries whose try is due, or whose claim has ended without a result; the try
+        /// of that claim is recorded as lost. A delivery whose channel is deleted or not verified
+        /// fails.
         async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries>;
 
-        /// Lets all claims end at `now`: for a process that is alone with its store and has just begun.
+        /// Ends all claims at `now`. Only for a process that is alone with its store and has just
+        /// started.
         async fn release_deliveries(&self, now: Timestamp) -> Result<u64>;
 
-        /// Records ends of tries in one transaction. Returns, for each, whether it took effect.
+        /// Records the ends of tries in one transaction. Returns, for each, `true` if it took
+        /// effect.
         async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>>;
 
-        /// Some of the deliveries of an account, with their tries.
+        /// Returns a page of an account's deliveries, with their tries.
         async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage>;
 
-        /// One delivery, with its tries.
+        /// Returns one delivery, with its tries.
         async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>>;
 
-        /// Has a failed delivery tried again, at once.
+        /// Makes a failed delivery due again, at once.
         async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered>;
 
-        /// Removes final deliveries that were planned before `before`, with their tries, at most `limit`.
+        /// Deletes final deliveries that were planned before `before`, with their tries, at most
+        /// `limit`.
         async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64>;
     }
 }

@@ -1,89 +1,92 @@
-//! The audit log: who did what to which object, from where, for every change that somebody made.
+//! The audit log: for every change by an actor, its action, its object and its origin.
 //!
-//! Entries are written by the changing methods themselves, each in the transaction of its change;
-//! none is ever changed. A change of a user is entered for each account that the user belongs to.
-//! What the stages do (firing, claiming, committing, pruning) is no change that somebody made: the
+//! The methods that change something write the entries, each in the transaction of its change. An
+//! entry is never changed. A change of a user gets an entry in each account that the user belongs
+//! to. The work of the stages (firing, claiming, committing, pruning) is not recorded here: the
 //! jobs and skips are its record.
 //!
-//! An entry holds names and ids, never a value that was written: there are no secrets in it.
+//! An entry contains names and ids, never a value that was written, so the log contains no secrets.
 
 use super::{Act, Result, Write};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::runtime::measured;
 
-/// Of whom what is done to no account's data is: of no account, so that nobody but an operator reads
-/// it.
+/// The account id of entries that concern no account's data. No account has this id, so only an
+/// operator can read these entries.
 pub const INSTALLATION: AccountId = AccountId::from_bytes([0; 16]);
 
-/// A change, as the log keeps it. When it was made is in its id.
+/// An entry of the log. The time of the change is part of its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
-    /// Its id.
+    /// The id of the entry.
     pub id: AuditId,
-    /// Who: the text of an [`Actor`](crate::domain::audit::Actor).
+    /// The actor: the text of an [`Actor`](crate::domain::audit::Actor).
     pub actor: String,
-    /// What was done: the text of an [`Action`], or of one that only newer releases know.
+    /// The action: the text of an [`Action`], or of one that only newer releases know.
     pub action: String,
-    /// The id of the object that it was done to.
+    /// The id of the changed object.
     pub object: String,
-    /// From where: the text of an [`Origin`](crate::domain::audit::Origin).
+    /// The origin of the call: the text of an [`Origin`](crate::domain::audit::Origin).
     pub origin: String,
 }
 
-/// Which entries to list: newest first.
+/// The filters and the page of a list of entries, newest first.
 #[derive(Clone, Debug)]
 pub struct AuditQuery {
-    /// Not those made before.
+    /// Only entries made at this time or later.
     pub from: Option<Timestamp>,
-    /// Not those made after.
+    /// Only entries made at this time or earlier.
     pub to: Option<Timestamp>,
-    /// Only those by this actor.
+    /// Only entries of this actor.
     pub actor: Option<String>,
-    /// Only those that say this.
+    /// Only entries with this action.
     pub action: Option<Action>,
-    /// Only after this one in the order.
+    /// Only entries after this one in the order of the list.
     pub after: Option<AuditId>,
-    /// How many at most.
+    /// The maximum number of entries.
     pub limit: u32,
 }
 
-/// Some of the entries that a query asks for.
+/// A page of a list of entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditPage {
-    /// Newest first.
+    /// The entries, newest first.
     pub entries: Vec<AuditEntry>,
-    /// Whether there are more after the last one.
+    /// `true` if more entries follow.
     pub has_more: bool,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// The audit log, to be read and, when its time is over, cleared.
+    /// The audit log: reading it and deleting its old entries.
     pub trait AuditStore: Send + Sync {
-        /// Enters, for [`INSTALLATION`], that somebody begins to seal all secrets with the first key: many
-        /// transactions follow, and no account sees its data change.
+        /// Records, for [`INSTALLATION`], that an actor starts to encrypt all secrets with the
+        /// first key. Many transactions follow, and no account's data changes visibly.
         async fn enter_rotation(&self, act: &Act) -> Result<()>;
 
-        /// Enters, for [`INSTALLATION`], that somebody begins to pass over what was due before the act in a
-        /// restored backup: many transactions follow, and each schedule shows what was skipped.
+        /// Records, for [`INSTALLATION`], that an actor starts to skip the ticks of a restored
+        /// backup that were due before the act. Many transactions follow, and each schedule shows
+        /// its skips.
         async fn enter_restoration(&self, act: &Act) -> Result<()>;
 
-        /// Enters for an account that somebody read its secrets in clear, and how: that is no change, but
-        /// has to be answered for as one.
+        /// Records that an actor read the secrets of an account in clear, and by which action. This
+        /// changes nothing, but is as sensitive as a change.
         async fn enter_reading(&self, write: &Write, how: Action) -> Result<()>;
 
-        /// Lists the changes of an account's data, or those of [`INSTALLATION`]. An account that was
-        /// deleted has none.
+        /// Lists the entries of an account, or those of [`INSTALLATION`]. A deleted account has
+        /// none.
         async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage>;
 
-        /// Removes entries made before `before`, oldest first, at most `limit`. Returns how many.
+        /// Deletes entries made before `before`, oldest first, at most `limit`. Returns their
+        /// number.
         async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64>;
     }
 }
 
-/// The entries that a query asks for: account, lowest and highest id, how many, [`INSTALLATION`];
-/// then the actor and the action, those of them that it names. There is an index for each.
+/// Returns the statement that reads the entries of a query. Parameters: account, lowest and highest
+/// id, limit, [`INSTALLATION`]; then the actor and the action, if the query names them. There is an
+/// index for each filter.
 pub(in crate::store) fn list_text(query: &AuditQuery) -> String {
     let mut text = "SELECT id, actor, action, object, origin FROM audit_log
          WHERE account_id = $1 AND id BETWEEN $2 AND $3
@@ -97,7 +100,7 @@ pub(in crate::store) fn list_text(query: &AuditQuery) -> String {
     text
 }
 
-/// The lowest and the highest id that a query lets through.
+/// Returns the lowest and the highest id that pass the filters of a query.
 pub(in crate::store) fn bounds(query: &AuditQuery) -> (AuditId, AuditId) {
     let lowest = AuditId::new(query.from.unwrap_or_default(), 0);
     let latest =
@@ -107,7 +110,7 @@ pub(in crate::store) fn bounds(query: &AuditQuery) -> (AuditId, AuditId) {
     (lowest, after.map_or(latest, |after| after.min(latest)))
 }
 
-/// The first `limit` of these entries, of which one more was read if there is one.
+/// Returns the page of the first `limit` entries. The list has one entry more if there are more.
 pub(in crate::store) fn page(mut entries: Vec<AuditEntry>, limit: u32) -> AuditPage {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = entries.len() > limit;

@@ -1,14 +1,16 @@
-//! Copying a store into one of another kind: its tables, and rows on their way.
+//! Copies a store into one of another kind: its tables, and the pages of rows between the two.
 //!
-//! Each table is read in the order of its key and written page by page. A page replaces what the
-//! other store has between the end of the page before and its own end, so that a copy that is
-//! repeated adds what is new, changes what has changed, takes away what is gone, and touches
-//! nothing else.
+//! Each table is read in the order of its key and written page by page. A page replaces all rows of
+//! the other store between the end of the previous page and its own end. So a repeated copy adds
+//! new rows, updates changed ones, deletes rows that are gone, and touches nothing else.
 //!
-//! Not copied: `meta`, which is how a store is set up, `secret_keys`, which the other store must have
-//! anyway, and `shards`, whose epochs fence the leaders of one store from each other and mean nothing
-//! in another one. The number of shards may differ, so the shard of a schedule is worked out anew,
-//! from its id.
+//! Not copied are:
+//! - `meta`, which describes the setup of a store;
+//! - `secret_keys`, which the other store must already have;
+//! - `replicas`, the leases of the replicas of one store;
+//! - `shards`, because their epochs fence the leaders of one store and mean nothing in another.
+//!
+//! The number of shards may differ, so the shard of a schedule is computed again from its id.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -21,9 +23,9 @@ use super::sql::{query_as, query_scalar};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 
-/// How many rows are on their way at once, at most.
+/// The maximum number of rows of a page.
 pub(in crate::store) const PAGE_ROWS: usize = 1_000;
-/// How many bytes they have, give or take a row.
+/// The size in bytes at which a page ends. Its last row may exceed it.
 pub(in crate::store) const PAGE_BYTES: usize = 4 << 20;
 
 /// The form of a column in JSON.
@@ -87,7 +89,7 @@ tables! {
         http_method, body, headers, max_retries, timeout_seconds, expected_status_codes,
         sign_requests, created_at, retired_at
     );
-    /// The states of schedules. PostgreSQL also keeps columns of the schedule and its version there.
+    /// The states of schedules. PostgreSQL also keeps columns of the schedule and its version here.
     States = schedule_state(
         schedule_id: Id, account_id: Id, version_id: Id, host_key, max_attempts, overlap_policy,
         next_tick, last_run_at, last_job_status, consecutive_failures, active_job_id: Id,
@@ -214,44 +216,45 @@ pub(in crate::store) async fn row_count(
     Ok(u64::try_from(rows).unwrap_or(0))
 }
 
-/// The place of a row in the order of its table.
+/// The position of a row in the order of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowKey {
-    /// Its id, or the first part of its key.
+    /// The row's id, or the first part of its key.
     pub(in crate::store) id: [u8; 16],
-    /// Its number, or the second part.
+    /// The row's number, or the second part of its key.
     pub(in crate::store) number: i64,
 }
 
 impl RowKey {
-    /// Before all rows.
+    /// A position before all rows.
     pub const LOWEST: Self = Self { id: [0; 16], number: i64::MIN };
-    /// After all rows.
+    /// A position after all rows.
     pub const HIGHEST: Self = Self { id: [u8::MAX; 16], number: i64::MAX };
 
-    /// For a table of jobs or attempts: the job.
+    /// Returns the job of the row, in a table of jobs or attempts.
     pub(in crate::store) fn job(self) -> JobId {
         JobId::from_bytes(self.id)
     }
 }
 
-/// A row on its way.
+/// A row that is being copied.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Where it is.
+    /// The position of the row.
     pub(in crate::store) key: RowKey,
-    /// By which its shard is found, where there is one.
+    /// The schedule that determines the shard, if the table has a shard.
     pub(in crate::store) schedule: Option<ScheduleId>,
-    /// Its columns but the shard, as a JSON object.
+    /// The columns but the shard, as a JSON object.
     pub(in crate::store) columns: String,
 }
 
-/// When each schedule of a store is due next, in short: what a copy must not change.
+/// A digest of the next ticks of all schedules in a store. A copy must not change it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextTicks {
-    /// How many schedules are due again.
+    /// The number of schedules that have a next tick.
     pub schedules: u64,
-    /// Which, and when each of them is, whatever their order. Only one of the same process compares.
+    /// A hash of all schedules and their next ticks, whatever their order. Only hashes that the
+    /// same process computed can be compared.
     digest: u64,
 }
 
@@ -271,7 +274,7 @@ impl NextTicks {
         Ok(ticks)
     }
 
-    /// Takes in a schedule that is due at `tick`.
+    /// Adds a schedule whose next tick is `tick`.
     pub fn add(&mut self, schedule: ScheduleId, tick: Timestamp) {
         let mut hasher = DefaultHasher::new();
         (schedule, tick).hash(&mut hasher);
@@ -280,34 +283,35 @@ impl NextTicks {
     }
 }
 
-/// Rows that follow each other in the order of their table.
+/// Consecutive rows in the order of their table.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// The end of the page before.
+    /// The end of the previous page.
     pub(in crate::store) after: RowKey,
-    /// The rows, some of those up to `until`.
+    /// The rows after `after`, up to `until`.
     pub(in crate::store) rows: Vec<Row>,
-    /// Its end.
+    /// The end of this page.
     pub(in crate::store) until: RowKey,
 }
 
 impl Page {
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether it has none.
+    /// Returns `true` if the page has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Where to go on; nothing after the last page.
+    /// Returns the position after which the next page begins; `None` after the last page.
     pub fn next(&self) -> Option<RowKey> {
         (self.until != RowKey::HIGHEST).then_some(self.until)
     }
 
-    /// Its rows as one JSON array, with the shards that they have where there are `shards`.
+    /// Returns the rows as one JSON array, each with its shard in a store with `shards` shards, if
+    /// its table has one.
     pub(in crate::store) fn json(&self, shards: u16) -> String {
         let bytes = self.rows.iter().map(|row| row.columns.len() + 16).sum::<usize>();
         let mut json = String::with_capacity(bytes + 2);

@@ -1,4 +1,4 @@
-//! Rows that cannot be read back: a batch leaves them out, and goes on.
+//! Rows that cannot be read back: a batch logs them, leaves them out and continues with the rest.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -6,21 +6,22 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::domain::outcome::{ErrorCode, Failure};
 
-/// How many rows are remembered as told of.
+/// The maximum number of rows that are remembered as logged.
 const TOLD: usize = 1_000;
 
-/// A row of a batch: what it was read as, or why it cannot be.
+/// A row of a batch: its content, or the reason why it cannot be read.
 pub(in crate::store) struct Kept<I, T> {
     pub(in crate::store) id: I,
     pub(in crate::store) row: Result<T, String>,
 }
 
-/// Tells the log of rows that cannot be read: of each once, and again when many others have been.
+/// Logs rows that cannot be read. Each row is logged once. When [`TOLD`] rows are remembered, all
+/// are forgotten, so a row may be logged again.
 #[derive(Default)]
 pub(in crate::store) struct Damage(Mutex<HashSet<String>>);
 
 impl Damage {
-    /// Tells of one row. `why` quotes nothing of what is stored.
+    /// Logs a row, unless it was logged before. `why` must not quote stored values.
     pub(in crate::store) fn tell(&self, what: &'static str, id: &impl Display, why: &str) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= TOLD {
@@ -33,7 +34,7 @@ impl Damage {
         }
     }
 
-    /// The rows that can be read.
+    /// Returns the rows that can be read, and logs the others.
     pub(in crate::store) fn leave_out<I: Display, T>(
         &self,
         what: &'static str,
@@ -46,19 +47,19 @@ impl Damage {
     }
 }
 
-/// Why a job fails whose request cannot be decrypted.
+/// Returns the failure of a job whose request cannot be decrypted.
 pub(in crate::store) fn secret_unreadable() -> Failure {
     let message = "the stored headers or body cannot be decrypted; save them again".to_owned();
     Failure { code: ErrorCode::SecretUnreadable, message, retryable: false }
 }
 
-/// Why a job fails whose request cannot be signed.
+/// Returns the failure of a job whose request cannot be signed.
 pub(in crate::store) fn signing_secret_unreadable() -> Failure {
     let message = "the account's signing secret cannot be decrypted; rotate it".to_owned();
     Failure { code: ErrorCode::SecretUnreadable, message, retryable: false }
 }
 
-/// Why a job fails whose request cannot be read.
+/// Returns the failure of a job whose request cannot be read.
 pub(in crate::store) fn unreadable() -> Failure {
     let message = "the stored request cannot be read; save the schedule again".to_owned();
     Failure { code: ErrorCode::Internal, message, retryable: false }

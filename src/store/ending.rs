@@ -1,4 +1,4 @@
-//! What the end of an attempt makes of its job.
+//! The effect of an attempt's end on its job.
 
 use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
@@ -6,22 +6,22 @@ use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::{Committed, Completion, End, Fate, Run};
 
-/// A job as it stands when one of its attempts ends.
+/// The state of a job when one of its attempts ends.
 pub(in crate::store) struct Running {
-    /// Which of the completions is for it.
+    /// The index of its completion in the batch.
     pub(in crate::store) place: usize,
     pub(in crate::store) schedule: ScheduleId,
     pub(in crate::store) shard: ShardId,
     pub(in crate::store) max_attempts: u8,
     pub(in crate::store) started_at: Timestamp,
     pub(in crate::store) attempt_started_at: Timestamp,
-    /// The job's column `stop`.
+    /// The value of the job's column `stop`.
     pub(in crate::store) stop: u8,
 }
 
 impl Running {
-    /// The job at this place of a batch, as its claim has told it, unless somebody has changed it
-    /// since; `None` if that is not known.
+    /// Returns the job of the completion at this index, as its claim reported it and as if nothing
+    /// had changed it since; `None` if the completion lacks that data.
     pub(in crate::store) fn told(place: usize, completion: &Completion) -> Option<Self> {
         let Run { schedule, shard, max_attempts, started_at, first_started_at } = completion.run?;
         Some(Self {
@@ -36,7 +36,7 @@ impl Running {
     }
 }
 
-/// A job whose attempt has ended, and what becomes of it.
+/// A job whose attempt has ended, and the result for the job.
 pub(in crate::store) struct Ending {
     pub(in crate::store) place: usize,
     pub(in crate::store) job: JobId,
@@ -47,9 +47,9 @@ pub(in crate::store) struct Ending {
     pub(in crate::store) status: JobStatus,
     pub(in crate::store) failure: Option<Failure>,
     pub(in crate::store) retry_at: Option<Timestamp>,
-    /// The job's column `stop` that this was decided by.
+    /// The value of the job's column `stop` that this decision is based on.
     pub(in crate::store) stop: u8,
-    /// Whether it is its schedule's active job; to be found out.
+    /// `true` if the job is the active job of its schedule. The adapter looks this up later.
     pub(in crate::store) is_active: bool,
 }
 
@@ -66,12 +66,13 @@ impl Ending {
         let Running { place, schedule, shard, max_attempts, stop, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {
             End::Succeeded => (JobStatus::Success, None, None),
-            // It may have failed by itself before it was told to stop.
+            // The attempt may have failed by itself before it was aborted: a cancelled job counts
+            // as cancelled either way.
             End::Failed(_) if stop == CANCELLED => (JobStatus::Failed, Some(cancelled(stop)), None),
             End::Failed(failure) => (JobStatus::Failed, Some(failure.clone()), None),
             End::Retry(..) if stop > 0 => (JobStatus::Failed, Some(cancelled(stop)), None),
-            // Whatever the caller thinks: there is none left (JOB-1), and waiting for it would
-            // have no end (JOB-3).
+            // No attempt is left (JOB-1), even if the caller asks for a retry. Waiting for one
+            // would never end (JOB-3).
             End::Retry(failure, _) if completion.attempt >= max_attempts => {
                 (JobStatus::Failed, Some(failure.clone()), None)
             }
@@ -92,24 +93,24 @@ impl Ending {
         }
     }
 
-    /// Notes that the completion at `place` took effect.
+    /// Records that the completion at `place` took effect.
     pub(in crate::store) fn note(&self, place: usize, committed: &mut Committed) {
         committed.fates[place] = Fate::Applied(self.status);
         let failure = self.failure.as_ref().filter(|_| self.status == JobStatus::Failed);
         committed.failed.extend(failure.map(|failure| (place, failure.code)));
     }
 
-    /// The job, if others may wait for its end.
+    /// Returns the job if it is final and was active, so that a held job may wait for its end.
     pub(in crate::store) fn ended(&self) -> Option<Ended> {
         let Self { shard, schedule, job, .. } = *self;
         (self.is_active && self.status.is_final()).then_some(Ended { shard, schedule, job })
     }
 }
 
-/// The column `stop` of a job that a user has cancelled.
+/// The value of the column `stop` of a job that a user has cancelled.
 const CANCELLED: u8 = 2;
 
-/// Why a job has no further attempt, by its column `stop`.
+/// Returns the failure of a job that gets no further attempt, from its column `stop`.
 fn cancelled(stop: u8) -> Failure {
     let why = if stop == CANCELLED { "the job was cancelled" } else { "the schedule was deleted" };
     Failure { code: ErrorCode::Cancelled, message: why.to_owned(), retryable: false }

@@ -1,12 +1,12 @@
-//! 16 bytes in the JSON that batches are written and read as.
+//! Ids of 16 bytes in the JSON of batches.
 
 use std::fmt;
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// 16 bytes in JSON; SQLite reads them with `unhex` and writes them with `hex`,
-/// PostgreSQL as a `uuid`.
+/// An id of 16 bytes, as 32 hexadecimal digits in JSON. SQLite reads them with `unhex` and writes
+/// them with `hex`; PostgreSQL casts them to `uuid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Hex(pub(in crate::store) [u8; 16]);
 

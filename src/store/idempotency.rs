@@ -1,12 +1,13 @@
-//! Calls that carry an idempotency key: each takes effect once, and is answered the same again.
+//! Idempotency keys: a call with a key takes effect once, and a repeated call gets the same answer.
 //!
-//! A call reserves its key, runs, and leaves its answer. The changing method that it runs marks
-//! the reservation in the transaction of its effect (`Write::once`), with the ids that the answer
-//! is about: so a process that dies between effect and answer leaves enough to answer from, and a
-//! call that has lost its reservation to another one cannot take effect any more.
+//! A call reserves its key, runs, and stores its answer. The method that it runs marks the
+//! reservation in the transaction of its effect (`Write::once`), with the ids that the answer is
+//! about. So if the process dies between effect and answer, a later call can answer from these ids.
+//! A call that has lost its reservation to another one cannot take effect any more.
 //!
-//! Answers can hold what users keep secret (a schedule's headers and body): the adapters seal them.
-//! One that cannot be opened is lost, as if the process had died before it was kept.
+//! Answers may contain secrets of users (a schedule's headers and body), so the adapters encrypt
+//! them. An answer that cannot be decrypted counts as lost, as if the process had died before it
+//! was stored.
 
 use std::time::Duration;
 
@@ -16,50 +17,50 @@ use crate::domain::call::Once;
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::measured;
 
-/// How long a call that has not been answered keeps its key to itself.
+/// The time after which a call without an answer loses its key to the next call.
 pub(in crate::store) const UNFINISHED: Duration = Duration::from_secs(60);
-/// How long an answer is kept, from the reservation on.
+/// The time for which an answer is kept, counted from the reservation.
 pub const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3_600);
 
-/// A key to be reserved.
+/// A request to reserve a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
-    /// Which, and by whom.
+    /// The key, and the call that reserves it.
     pub once: Once,
     /// The SHA-256 of the request's body.
     pub request: [u8; 32],
 }
 
-/// What a call took effect on, from the transaction of its effect.
+/// The record of a call's effect, written in the transaction of the effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// What was done.
+    /// The action that took effect.
     pub action: Action,
-    /// The ids that the answer is about, in its order.
+    /// The ids that the answer is about, in the order of the answer.
     pub objects: Vec<String>,
 }
 
-/// What there is of a key.
+/// The result of reserving a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reserved {
-    /// It is this call's: run it.
+    /// The key belongs to this call: run it.
     Yours,
-    /// Another call with the same request still runs, or the account is gone.
+    /// Another call with the same request is still running, or the account is deleted.
     Running,
-    /// It was used for another request.
+    /// The key was used for another request.
     Reused,
-    /// It was answered like this.
+    /// The call was answered with this text.
     Answered(String),
-    /// It took effect, and whoever ran it died or failed before there was an answer. It is this
-    /// call's now, to be answered from the receipt.
+    /// The call took effect, but died or failed before it stored an answer. The key now belongs to
+    /// this call, which must answer from the receipt.
     Unanswered(Receipt),
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Calls that take effect once.
+    /// The reservations and answers of calls with an idempotency key.
     pub trait IdempotencyStore: Send + Sync {
-        /// Reserves a key unless it is in use. Again by the same holder: the same.
+        /// Reserves a key unless it is in use. A repeated call by the same holder returns the same.
         async fn reserve(
             &self,
             account: AccountId,
@@ -67,24 +68,24 @@ measured! {
             reservation: &Reservation,
         ) -> Result<Reserved>;
 
-        /// Keeps the answer of a call that still holds its key.
+        /// Stores the answer of a call that still holds its key.
         async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()>;
 
-        /// Gives a key back, as if it had not been used, unless the call has taken effect.
+        /// Releases a key as if it had not been used, unless the call has taken effect.
         async fn release(&self, account: AccountId, once: Once) -> Result<()>;
 
-        /// Removes keys that were reserved before `before`, oldest first, at most `limit`. Returns how
-        /// many.
+        /// Deletes keys that were reserved before `before`, oldest first, at most `limit`. Returns
+        /// their number.
         async fn prune_answers(&self, before: Timestamp, limit: u32) -> Result<u64>;
     }
 }
 
-/// Reads a key ($1) of an account ($2).
+/// Reads a key ($1) of an account ($2), unless the account is deleted.
 pub(in crate::store) const READ: &str =
     "SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
      WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)";
 
-/// A key as it is stored.
+/// A row of `idempotency_keys`.
 pub(in crate::store) struct StoredKey {
     pub(in crate::store) request: Vec<u8>,
     pub(in crate::store) holder: Vec<u8>,
@@ -94,7 +95,8 @@ pub(in crate::store) struct StoredKey {
 }
 
 impl StoredKey {
-    /// What there is of the key at `now`; nothing if its time is over, so that it can be taken.
+    /// Returns the state of the key at `now` for a new reservation; `None` if its time is over, so
+    /// that the new call can take it.
     pub(in crate::store) fn judge(self, now: Timestamp, new: &Reservation) -> Option<Reserved> {
         let age = now.since(self.reserved_at);
         if age >= ANSWERS_KEPT {
@@ -113,11 +115,11 @@ impl StoredKey {
     }
 }
 
-/// Why a call that took too long has no effect.
+/// The error of a call that took too long and therefore has no effect.
 pub(in crate::store) const TAKEN_OVER: &str =
     "the call has lost its idempotency key to another one";
 
-/// The ids of a receipt as they are stored.
+/// Returns the ids of a receipt in their stored form.
 pub(in crate::store) fn objects_text(objects: &[String]) -> String {
     serde_json::to_string(objects).expect("texts always have a JSON form")
 }

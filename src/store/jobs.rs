@@ -1,4 +1,4 @@
-//! Jobs: what users do with them.
+//! Jobs: creating, reading and cancelling them for users.
 
 use super::{Result, UsedUp, Write};
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
@@ -6,32 +6,32 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::runtime::measured;
 
-/// A job that a user asks for. It runs by the schedule's current version, at once; its
+/// A job that a user asks for. It runs at once, with the schedule's current version. Its
 /// `scheduled_run_at` is the time in its id.
 #[derive(Clone, Copy, Debug)]
 pub struct NewJob {
-    /// Its id, made at the time of the call.
+    /// The id, made at the time of the call.
     pub id: JobId,
-    /// Its schedule.
+    /// The schedule.
     pub schedule: ScheduleId,
 }
 
-/// What became of a call to run a schedule.
+/// The result of a call to run a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Triggered {
-    /// A new job was made.
+    /// A new job was created.
     Created(Ticket),
     /// The account has no such schedule.
     NoSuchSchedule,
-    /// The account has no job left in this month.
+    /// The account's quota of jobs in this month is used up.
     UsedUp(UsedUp),
-    /// The jobs that the account has made in this month are to be counted first, by
+    /// The jobs that the account has made in this month must be counted first, by
     /// `QuotaStore::begin_months`.
     Uncounted,
 }
 
 impl Triggered {
-    /// The ticket of the new job, if there is one.
+    /// Returns the ticket of the new job, if one was created.
     pub fn ticket(self) -> Option<Ticket> {
         match self {
             Self::Created(ticket) => Some(ticket),
@@ -40,29 +40,29 @@ impl Triggered {
     }
 }
 
-/// What became of a call to run a job again.
+/// The result of a call to run a job again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Retried {
-    /// A new job with trigger `retry` was made.
+    /// A new job with trigger `retry` was created.
     Created(Ticket),
     /// The account has no such job.
     NotFound,
     /// The job has not finished.
     Unfinished,
-    /// The job's schedule is gone.
+    /// The job's schedule was deleted.
     ScheduleGone,
-    /// The account has no job left in this month.
+    /// The account's quota of jobs in this month is used up.
     UsedUp(UsedUp),
-    /// The jobs that the account has made in this month are to be counted first, by
+    /// The jobs that the account has made in this month must be counted first, by
     /// `QuotaStore::begin_months`.
     Uncounted,
 }
 
-/// What became of a call to cancel a job.
+/// The result of a call to cancel a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// A waiting job has ended; a running one will have no further attempt, and its executor
-    /// finds it in `ClaimStore::aborts`. Tickets are of a held job that may start now.
+    /// A waiting job has ended. A running job gets no further attempt, and its executor finds it in
+    /// `ClaimStore::aborts`. The ticket is that of a held job that may start now.
     Done(Vec<Ticket>),
     /// The account has no such job.
     NotFound,
@@ -70,52 +70,56 @@ pub enum Cancelled {
     Finished,
 }
 
-/// Which jobs to list: newest `scheduled_run_at` first, which is by id.
+/// The filters and the page of a list of jobs, newest `scheduled_run_at` first, which is the order
+/// of ids.
 #[derive(Clone, Debug)]
 pub struct JobQuery {
-    /// Only of this schedule.
+    /// Only jobs of this schedule.
     pub schedule: Option<ScheduleId>,
-    /// Only in this status.
+    /// Only jobs with this status.
     pub status: Option<JobStatus>,
-    /// Only made this way.
+    /// Only jobs with this trigger.
     pub trigger: Option<Trigger>,
-    /// Not those scheduled before.
+    /// Only jobs scheduled at this time or later.
     pub from: Option<Timestamp>,
-    /// Not those scheduled after.
+    /// Only jobs scheduled at this time or earlier.
     pub to: Option<Timestamp>,
-    /// Only after this one in the order; then `offset` is 0.
+    /// Only jobs after this one in the order of the list; then `offset` is 0.
     pub after: Option<JobId>,
-    /// How many to pass over first.
+    /// The number of jobs to skip.
     pub offset: u64,
-    /// How many at most.
+    /// The maximum number of jobs.
     pub limit: u32,
-    /// Responses are cut to this many bytes, at a character's boundary, and then marked as
-    /// truncated.
+    /// The maximum size of a response in bytes. A longer one is cut at a character boundary and
+    /// marked as truncated.
     pub max_response_bytes: usize,
-    /// The page ends before its texts exceed this, but holds at least one job.
+    /// The maximum total size of the texts of the page, in bytes. The page has at least one job
+    /// even if that exceeds it.
     pub max_bytes: usize,
 }
 
-/// Some of the jobs that a query asks for.
+/// A page of a list of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPage {
-    /// Newest first.
+    /// The jobs, newest first.
     pub jobs: Vec<Job>,
-    /// How many the filters let through, counted to 10,000.
+    /// The number of jobs that pass the filters, counted up to 10,000.
     pub total: u64,
-    /// Whether there are more after the last one.
+    /// `true` if more jobs follow.
     pub has_more: bool,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Jobs: what users do with them. What changes something fails with `Suspended` or `NoSuchAccount`
-    /// if the account is that; suspending and deleting it come wholly before or after.
+    /// Jobs: creating, reading and cancelling them for users. A change fails with `Suspended` or
+    /// `NoSuchAccount` if the account is suspended or deleted; a concurrent suspension or deletion
+    /// happens completely before or after the change.
     pub trait JobStore: Send + Sync {
-        /// Makes a job with trigger `manual`, taking the schedule's row so that a delete at the same
-        /// time comes wholly before or after. Disabled schedules, overlap policies and next ticks do not
-        /// matter and are not touched. `quota` is how many jobs the account's plan allows in a month, if
-        /// it limits them: this one is counted if it is made, and only then.
+        /// Creates a job with trigger `manual`. It locks the schedule's row, so that a concurrent
+        /// delete happens completely before or after it. It ignores the switch, the overlap policy
+        /// and the next tick of the schedule, and does not change them. `quota` is the number of
+        /// jobs that the account's plan allows in a month, if it limits them; the job counts only
+        /// if it is created.
         async fn create_job(
             &self,
             write: &Write,
@@ -123,8 +127,8 @@ measured! {
             quota: Option<u64>,
         ) -> Result<Triggered>;
 
-        /// Makes a job like the finished job `of`, by the schedule's current version. It is counted as
-        /// by `create_job`.
+        /// Creates a job of the schedule of the finished job `of`, with the schedule's current
+        /// version. It counts against the quota as in `create_job`.
         async fn retry_job(
             &self,
             write: &Write,
@@ -133,14 +137,14 @@ measured! {
             quota: Option<u64>,
         ) -> Result<Retried>;
 
-        /// Ends a job as FAILED `CANCELLED`, at once or after the attempt under way. It counts in no
-        /// streak and leaves `last_run_at` and `last_job_status` as they are.
+        /// Ends a job as FAILED `CANCELLED`, at once or after the attempt under way. It does not
+        /// count as a consecutive failure and does not change `last_run_at` or `last_job_status`.
         async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled>;
 
-        /// One job with its attempts, the one under way included.
+        /// Returns a job with its attempts, including the one under way.
         async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>>;
 
-        /// Lists jobs. A schedule of another account, or none, has none.
+        /// Lists jobs. For a schedule that the account does not have, the list is empty.
         async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage>;
     }
 }

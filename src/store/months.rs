@@ -1,8 +1,8 @@
-//! Counting the jobs that accounts have made in a month, in the background: once at a time for an
-//! account and a month, however many ask for it, and whether they wait for it or not.
+//! Counts the jobs that accounts have made in a month, in the background. An account and a month
+//! are counted once at a time, however many callers ask for it, and even if no caller waits for it.
 //!
-//! Most accounts have few, and are counted together. Those that have many are counted hour by hour,
-//! one after the other, so that one connection is enough and no statement takes long.
+//! Most accounts have few jobs and are counted together. Accounts with many jobs are counted hour
+//! by hour, one statement at a time, so that one connection is enough and no statement takes long.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,20 +19,20 @@ use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{TaskKind, Tasks};
 
-/// So many jobs on a day are counted together with those of other accounts.
+/// The number of jobs in one day from which an account is counted on its own.
 const FEW: i64 = 1_000;
 const DAY: Duration = Duration::from_secs(86_400);
 const HOUR: Duration = Duration::from_secs(3_600);
 const OPERATION: &str = "begin_months";
 
-/// How an adapter counts.
+/// The statements by which an adapter counts jobs.
 #[async_trait]
 pub(in crate::store) trait Counter: Send + Sync {
-    /// Those of the accounts that have no counter of this month.
+    /// Returns the accounts that have no counter of this month.
     async fn missing(&self, month: i64, accounts: Vec<AccountId>) -> Result<Vec<AccountId>>;
 
-    /// How many jobs each of the accounts has made from the first instant to before the second one,
-    /// counted to `most`, in the order of the accounts.
+    /// Returns how many jobs each of the accounts has made from the first instant to before the
+    /// second one, counted up to `most`, in the order of the accounts.
     async fn made(
         &self,
         accounts: Vec<AccountId>,
@@ -40,21 +40,22 @@ pub(in crate::store) trait Counter: Send + Sync {
         most: i64,
     ) -> Result<Vec<i64>>;
 
-    /// Makes the counters that are not there yet, of accounts that have made so many jobs: with as
-    /// many, or with what the counter had before it was forgotten. Those of months before
-    /// [`oldest_kept`] go, so that an account has a few at most.
+    /// Creates the missing counters of these accounts. A counter starts with the number of jobs
+    /// made or, if that is larger, with the value that it had before it was forgotten. Counters of
+    /// months before [`oldest_kept`] are deleted, so that an account has only a few.
     async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()>;
 }
 
-/// The oldest month whose counters stay when that of `month` is made: the same one a year before.
+/// Returns the oldest month whose counters are kept when that of `month` is created: the same month
+/// one year before.
 pub(in crate::store) fn oldest_kept(month: i64) -> i64 {
     month - 100
 }
 
-/// How a count ends, for all who wait for it.
+/// The result of a count, shared by all callers that wait for it.
 type Count = Shared<BoxFuture<'static, std::result::Result<(), Arc<StoreError>>>>;
 
-/// A way to count, which returns those that have to be counted in another way.
+/// A method of counting. It returns the accounts that need another method.
 type How = fn(Months, Timestamp, Vec<AccountId>) -> BoxFuture<'static, Result<Vec<AccountId>>>;
 
 /// The counts that are under way. Clones share them.
@@ -63,11 +64,12 @@ pub(in crate::store) struct Months {
     tasks: Tasks,
     counter: Arc<dyn Counter>,
     under_way: Arc<Mutex<HashMap<(AccountId, i64), Count>>>,
-    /// Whose turn it is of the accounts that have many jobs.
+    /// The permit for statements that count an account with many jobs: one at a time.
     turn: Arc<Semaphore>,
 }
 
-/// Accounts that are being counted; dropping it ends that, however it has come to its end.
+/// Accounts that are being counted. Dropping it removes them from the counts under way, however the
+/// count has ended.
 struct Entered {
     months: Months,
     month: i64,
@@ -79,8 +81,8 @@ impl Months {
         Self { tasks, counter, under_way: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Sees to it that the accounts are counted, and waits until they are. What is dropped is the
-    /// waiting alone.
+    /// Starts a count of the accounts that are not counted yet, and waits for the counts. If the
+    /// future is dropped, the counts continue.
     pub(in crate::store) async fn begin(
         &self,
         now: Timestamp,
@@ -102,7 +104,7 @@ impl Months {
         }
     }
 
-    /// Has those of the accounts counted that are not being counted.
+    /// Starts a count of those accounts that are not being counted.
     fn start(&self, now: Timestamp, accounts: &[AccountId], count: How) {
         let month = month_of(now);
         let mut under_way = self.lock();
@@ -113,7 +115,8 @@ impl Months {
         }
         let (tell, ended) = oneshot::channel();
         let ended = ended.map(|ended| {
-            let lost = |_| StoreError::new(OPERATION, StoreErrorKind::Unavailable, "it was lost");
+            let lost =
+                |_| StoreError::new(OPERATION, StoreErrorKind::Unavailable, "the count was lost");
             ended.map_err(lost).flatten().map_err(Arc::new)
         });
         let ended: Count = ended.boxed().shared();
@@ -131,7 +134,7 @@ impl Months {
                     });
                 }
             });
-            // Nobody may wait any more.
+            // All receivers may be gone.
             let _ = tell.send(ended);
         });
     }
@@ -157,7 +160,7 @@ impl Months {
         Ok(many)
     }
 
-    /// Counts accounts whatever they have.
+    /// Counts accounts with any number of jobs, hour by hour.
     async fn count_many(self, now: Timestamp, accounts: Vec<AccountId>) -> Result<Vec<AccountId>> {
         for account in accounts {
             let (mut hour, mut made) = (start_of_month(now), 0);

@@ -1,15 +1,15 @@
-//! What fits on a page of a list.
+//! The limits of a page of a list, in rows and bytes.
 
 use super::SkipPage;
 use super::rows::ListedSkip;
 use crate::domain::job::Job;
 use crate::domain::schedule::Schedule;
 
-/// Where counting the jobs of a list stops.
+/// The maximum to which the jobs of a list are counted.
 pub(in crate::store) const JOBS_COUNTED: i64 = 10_000;
 
-/// Cuts a response at the boundary of a character. The job may have no more of it than its first
-/// `max_bytes` characters; `stored_bytes` is the length of the whole.
+/// Cuts a response at a character boundary, to at most `max_bytes` bytes. The job may have only the
+/// first `max_bytes` characters of it; `stored_bytes` is the size of the whole response.
 pub(in crate::store) fn cut_response(job: &mut Job, stored_bytes: u64, max_bytes: usize) {
     if let Some(response) = &mut job.response
         && usize::try_from(stored_bytes).unwrap_or(usize::MAX) > max_bytes
@@ -19,14 +19,14 @@ pub(in crate::store) fn cut_response(job: &mut Job, stored_bytes: u64, max_bytes
     }
 }
 
-/// What a job adds to the size of a page.
+/// Returns the size of a job on a page, in bytes.
 pub(in crate::store) fn job_bytes(job: &Job) -> usize {
     let optional =
         [&job.body, &job.headers, &job.response, &job.response_headers, &job.error_message];
     job.endpoint.len() + optional.into_iter().flatten().map(String::len).sum::<usize>()
 }
 
-/// What a schedule adds to the size of a page.
+/// Returns the size of a schedule on a page, in bytes.
 pub(in crate::store) fn schedule_bytes(schedule: &Schedule) -> usize {
     let definition = &schedule.definition;
     let optional = [
@@ -42,7 +42,7 @@ pub(in crate::store) fn schedule_bytes(schedule: &Schedule) -> usize {
         + optional.into_iter().flatten().map(String::len).sum::<usize>()
 }
 
-/// The first `limit` of these skips, of which one more was read if there is one.
+/// Returns the page of the first `limit` skips. The list has one skip more if there are more.
 pub(in crate::store) fn skip_page(mut rows: Vec<ListedSkip>, limit: u32) -> SkipPage {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;

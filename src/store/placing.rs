@@ -1,31 +1,32 @@
-//! What becomes of the due ticks of a schedule whose jobs may have to wait for each other.
+//! Decides which due ticks of a schedule become jobs if the jobs may have to wait for each other.
 
 use super::{Firing, TickJob, TickRange};
 use crate::domain::schedule::{OverlapPolicy, SkipReason};
 use crate::domain::{JobId, Timestamp};
 
-/// A schedule as the store has it when it is fired, and then as it shall be.
+/// The overlap state of a schedule: as it was read when it is fired, and then as it is to be
+/// stored.
 pub(in crate::store) struct Standing {
     pub(in crate::store) overlap_policy: OverlapPolicy,
-    /// The job that others wait for.
+    /// The active job, which others wait for.
     pub(in crate::store) active: Option<JobId>,
-    /// The one that starts when that has finished.
+    /// The held job, which starts when the active one has finished.
     pub(in crate::store) held: Option<JobId>,
     /// The last tick that was fired.
     pub(in crate::store) fired_up_to: Option<Timestamp>,
 }
 
-/// What the ticks of a firing become.
+/// The results for the ticks of a firing.
 pub(in crate::store) struct Placed {
-    /// The jobs to be made, oldest first, and whether they start; the others are held.
+    /// The jobs to be created, oldest first, with `true` if they start; the others are held.
     pub(in crate::store) jobs: Vec<(TickJob, bool)>,
-    /// The other ticks, oldest first.
+    /// The ticks that become skips, oldest first.
     pub(in crate::store) skips: Vec<(TickRange, SkipReason)>,
-    /// How many of these are jobs that found no place.
+    /// The number of jobs among these that were skipped because of an overlap.
     pub(in crate::store) overlapped: u64,
 }
 
-/// What a tick's job becomes.
+/// The result for the job of a tick.
 enum Place {
     Start,
     Hold,
@@ -33,11 +34,11 @@ enum Place {
 }
 
 impl Standing {
-    /// Finds a place for each of the jobs, oldest first. No tick up to the last one that was fired
+    /// Decides about each of the jobs, oldest first. No tick up to the last one that was fired
     /// becomes another job (TICK-1).
     pub(in crate::store) fn fire(&mut self, firing: &Firing) -> Placed {
         let before = self.fired_up_to;
-        // None is before none.
+        // `None` is less than any tick.
         self.fired_up_to = firing.last_tick().max(before);
         let (mut jobs, mut skips, mut overlapped) = (Vec::new(), firing.skips.clone(), 0);
         for job in firing.jobs.iter().filter(|job| Some(job.id.timestamp()) > before) {
@@ -56,7 +57,7 @@ impl Standing {
         Placed { jobs, skips, overlapped }
     }
 
-    /// Finds a place for the next job and takes it.
+    /// Decides about the next job, and makes it the active or the held one if that is free.
     fn place(&mut self, job: JobId) -> Place {
         let queues = self.overlap_policy == OverlapPolicy::QueueOne;
         if self.overlap_policy == OverlapPolicy::Allow {

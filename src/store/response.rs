@@ -1,20 +1,21 @@
-//! Responses as they are stored: texts, whatever the bytes were.
+//! The stored form of responses: text, whatever the bytes were.
 
 use std::collections::BTreeMap;
 
 use crate::domain::outcome::Response;
 
-/// Not every store can hold a NUL in a text.
+/// Replaces NUL characters, because not every store can keep them in a text.
 pub(in crate::store) fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// A response's body, whatever its bytes are.
+/// Returns a response's body as text, whatever its bytes are.
 pub(in crate::store) fn body_text(response: &Response) -> String {
     without_nul(&String::from_utf8_lossy(&response.body))
 }
 
-/// A response's headers as a JSON object. Values of one name are joined as RFC 9110, 5.3 says.
+/// Returns a response's headers as a JSON object. Values of one name are joined as in RFC 9110,
+/// 5.3.
 pub(in crate::store) fn headers_text(response: &Response) -> String {
     let mut headers: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in &response.headers {

@@ -1,4 +1,4 @@
-//! What finished jobs mean for their schedules: the last run and the streak of failures.
+//! The effect of finished jobs on their schedules: the last run and the consecutive failures.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use crate::domain::outcome::ErrorCode;
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 
-/// What the jobs that ended in a batch mean for one schedule.
+/// The effect of the jobs that ended in a batch on one schedule.
 pub(in crate::store) struct Runs {
-    /// When the last one began and how it ended.
+    /// The start and the status of the job that started last.
     pub(in crate::store) last: (Timestamp, JobStatus),
-    /// Whether one has succeeded.
+    /// `true` if a job has succeeded.
     pub(in crate::store) succeeded: bool,
-    /// How many have failed since the last success.
+    /// The number of failures since the last success in the batch.
     pub(in crate::store) failures: u32,
 }
 
-/// The schedules of the jobs that are final, in the order of their key. Cancelled jobs do not
-/// count.
+/// Returns the schedules of the jobs that are final, in the order of their key. Cancelled jobs do
+/// not count.
 pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleId), Runs> {
     let mut schedules: BTreeMap<(ShardId, ScheduleId), Runs> = BTreeMap::new();
     for ending in endings.iter().filter(|ending| counts(ending)) {
@@ -41,7 +41,7 @@ pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleI
     schedules
 }
 
-/// Whether it ends a run of its schedule.
+/// Returns `true` if the job counts as a run of its schedule: it is final and was not cancelled.
 pub(in crate::store) fn counts(ending: &Ending) -> bool {
     let code = ending.failure.as_ref().map(|failure| failure.code);
     ending.status.is_final() && code != Some(ErrorCode::Cancelled)

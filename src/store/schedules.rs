@@ -1,4 +1,4 @@
-//! Schedules: what users do with them.
+//! Schedules: creating, reading, changing and deleting them for users.
 
 use super::{Result, Write};
 use crate::domain::audit::Action;
@@ -10,78 +10,78 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::measured;
 
-/// A version to be stored. Its definition has been checked.
+/// A version to be stored. Its definition was validated before.
 #[derive(Clone, Debug)]
 pub struct NewVersion {
-    /// Its id.
+    /// The id of the version.
     pub id: VersionId,
-    /// What it says.
+    /// The definition.
     pub definition: Definition,
-    /// The host its endpoint names, for tickets.
+    /// The key of the endpoint's host, for tickets.
     pub host: HostKey,
 }
 
 /// A schedule to be stored.
 #[derive(Clone, Debug)]
 pub struct NewSchedule {
-    /// Its id.
+    /// The id of the schedule.
     pub id: ScheduleId,
-    /// The shard that follows from the id.
+    /// The shard, which follows from the id.
     pub shard: ShardId,
-    /// 1 to 255 characters.
+    /// The name, 1 to 255 characters.
     pub name: String,
-    /// At most 1000 characters.
+    /// The description, at most 1000 characters.
     pub description: Option<String>,
-    /// Its first version.
+    /// The first version.
     pub version: NewVersion,
-    /// Whether its ticks fire.
+    /// `true` if the schedule's ticks fire.
     pub is_enabled: bool,
-    /// See the type.
+    /// The rule for a tick that is due while a job of the schedule is active.
     pub overlap_policy: OverlapPolicy,
-    /// See the type.
+    /// The rule for ticks that are over a minute late.
     pub catch_up_policy: CatchUpPolicy,
-    /// Its first tick; absent while disabled.
+    /// The first tick; absent while the schedule is disabled.
     pub next_tick: Option<Timestamp>,
 }
 
-/// What became of schedules to be stored.
+/// The result of storing schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
-    /// They are there.
+    /// All were stored.
     All,
-    /// None is there: they would be too many beside those that the account has.
+    /// None was stored: with those that the account has, they would exceed its limit.
     TooMany {
-        /// How many it has.
+        /// The number of schedules that the account has.
         current: u64,
     },
 }
 
-/// The state that a change was worked out from.
+/// The state that a change was computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// As read.
+    /// The revision that was read.
     pub revision: i64,
-    /// As read: a tick fired in between makes the change stale too.
+    /// The next tick that was read: a tick that fires in between makes the change stale, too.
     pub next_tick: Option<Timestamp>,
 }
 
 /// Consecutive ticks, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TickRange {
-    /// The first.
+    /// The first tick.
     pub first: Timestamp,
-    /// The last.
+    /// The last tick.
     pub last: Timestamp,
-    /// How many, exact to `SKIP_COUNT_CAP`.
+    /// The number of ticks, exact up to `SKIP_COUNT_CAP`.
     pub count: u32,
 }
 
-/// A schedule's new state, whole.
+/// The complete new state of a schedule.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// What the audit log calls it.
+    /// The action for the audit log.
     pub action: Action,
-    /// What it was worked out from.
+    /// The state that the change was computed from.
     pub expected: Expected,
     /// The new name.
     pub name: String,
@@ -91,119 +91,121 @@ pub struct Change {
     pub version: Option<NewVersion>,
     /// The new switch.
     pub is_enabled: bool,
-    /// The new policy. Away from `allow`, the newest unfinished job of a tick becomes the active
-    /// one; to `allow`, a held job starts.
+    /// The new overlap policy. If it changes from `allow`, the newest unfinished job of a tick
+    /// becomes the active one; if it changes to `allow`, a held job starts.
     pub overlap_policy: OverlapPolicy,
-    /// The new policy.
+    /// The new catch-up policy.
     pub catch_up_policy: CatchUpPolicy,
     /// The new next tick.
     pub next_tick: Option<Timestamp>,
-    /// Due ticks that have not fired and now never will: recorded as `superseded` skips.
+    /// Due ticks that have not fired and never will: they are recorded as `superseded` skips.
     pub superseded: Option<TickRange>,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Changed {
-    /// Done. Tickets are of a held job that may start now.
+    /// The change took effect. The ticket is that of a held job that may start now.
     Done(Vec<Ticket>),
-    /// The schedule is no longer as it was read: read it again.
+    /// The schedule has changed since it was read: read it again.
     Stale,
     /// The account has no such schedule.
     NotFound,
 }
 
-/// What schedules can be sorted by.
+/// The fields by which schedules can be sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SortField {
     /// The name, by code point.
     Name,
-    /// The next tick; absent ones first when ascending.
+    /// The next tick; schedules without one come first in ascending order.
     NextTick,
-    /// The last run; absent ones first when ascending.
+    /// The last run; schedules without one come first in ascending order.
     LastRun,
     /// The time of creation.
     CreatedAt,
 }
 
-/// An order; ties are broken by id in the same direction.
+/// The order of a list. Ties are broken by id, in the same direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduleSort {
-    /// By what.
+    /// The field.
     pub field: SortField,
-    /// Largest first.
+    /// `true` if the largest value comes first.
     pub descending: bool,
 }
 
-/// The value of a sort field at which a page ended.
+/// The value of the sort field at the end of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SortValue {
-    /// Of `SortField::Name`.
+    /// The value of `SortField::Name`.
     Text(String),
-    /// Of the others.
+    /// The value of the other fields.
     Time(Option<Timestamp>),
 }
 
-/// Which schedules to list.
+/// The filters and the page of a list of schedules.
 #[derive(Clone, Debug)]
 pub struct ScheduleQuery {
-    /// Contained in name, description or endpoint; ASCII letters in any case.
+    /// A text that the name, the description or the endpoint contains; the case of ASCII letters is
+    /// ignored.
     pub contains: Option<String>,
-    /// Only (not) enabled ones.
+    /// Only schedules that are enabled, or only those that are not.
     pub is_enabled: Option<bool>,
-    /// Only of this method.
+    /// Only schedules with this HTTP method.
     pub http_method: Option<HttpMethod>,
     /// The order.
     pub sort: ScheduleSort,
-    /// Only what comes after this one in the order; then `offset` is 0.
+    /// Only schedules after this one in the order of the list; then `offset` is 0.
     pub after: Option<(SortValue, ScheduleId)>,
-    /// How many to pass over first.
+    /// The number of schedules to skip.
     pub offset: u64,
-    /// How many at most.
+    /// The maximum number of schedules.
     pub limit: u32,
-    /// The page ends before its bodies, headers and texts exceed this, but holds at least one.
+    /// The maximum total size of bodies, headers and texts on the page, in bytes. The page has at
+    /// least one schedule even if that exceeds it.
     pub max_bytes: usize,
 }
 
-/// Some of the schedules that a query asks for.
+/// A page of a list of schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchedulePage {
-    /// In the query's order.
+    /// The schedules, in the order of the query.
     pub schedules: Vec<Schedule>,
-    /// How many the filters let through in all.
+    /// The number of schedules that pass the filters.
     pub total: u64,
-    /// Whether there are more after the last one.
+    /// `true` if more schedules follow.
     pub has_more: bool,
 }
 
-/// Which skips to list: newest first, those that touch `from..=to`.
+/// The filters and the page of a list of skips that overlap `from..=to`, newest first.
 #[derive(Clone, Debug)]
 pub struct SkipQuery {
-    /// Not those that end before.
+    /// Only skips that end at this time or later.
     pub from: Option<Timestamp>,
-    /// Not those that begin after.
+    /// Only skips that begin at this time or earlier.
     pub to: Option<Timestamp>,
-    /// Only after this position: `first` of the last one seen, and its row.
+    /// Only skips after this position: the `first` of the last one seen, and its row.
     pub after: Option<(Timestamp, i64)>,
-    /// How many at most.
+    /// The maximum number of skips.
     pub limit: u32,
 }
 
-/// Some of a schedule's skips.
+/// A page of a schedule's skips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkipPage {
-    /// Newest first.
+    /// The skips, newest first.
     pub skips: Vec<Skip>,
-    /// Where to go on, if there are more.
+    /// The position after which the next page begins, if there is one.
     pub next: Option<(Timestamp, i64)>,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Schedules: what users do with them.
+    /// Schedules: creating, reading, changing and deleting them for users.
     pub trait ScheduleStore: Send + Sync {
-        /// Stores all of them or, on an error, none. If the account may have at most so many, it never
-        /// has more, however many are made at once.
+        /// Stores all schedules or, on an error, none. If `most` limits the account's schedules,
+        /// concurrent calls never exceed it.
         async fn create_schedules(
             &self,
             write: &Write,
@@ -211,13 +213,13 @@ measured! {
             most: Option<u64>,
         ) -> Result<Created>;
 
-        /// One schedule.
+        /// Returns one schedule.
         async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>>;
 
         /// Lists schedules.
         async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage>;
 
-        /// Changes a schedule if it is still as it was read.
+        /// Changes a schedule if it has not changed since it was read.
         async fn change_schedule(
             &self,
             write: &Write,
@@ -225,12 +227,13 @@ measured! {
             change: &Change,
         ) -> Result<Changed>;
 
-        /// Deletes a schedule, locking its row first; then ends its waiting jobs (held ones too) as
-        /// FAILED `CANCELLED` and forbids running ones a further attempt (TICK-4). `false` if the
-        /// account has no such schedule. Jobs and the versions they use stay.
+        /// Deletes a schedule. It locks the schedule's row first. It then ends the waiting jobs,
+        /// including held ones, as FAILED `CANCELLED`, and forbids running jobs a further attempt
+        /// (TICK-4). Jobs and the versions that they use stay. Returns `false` if the account has
+        /// no such schedule.
         async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool>;
 
-        /// Lists the skips of a schedule that exists.
+        /// Lists the skips of a schedule. The list is empty if the account has no such schedule.
         async fn skips(
             &self,
             account: AccountId,
@@ -240,7 +243,8 @@ measured! {
     }
 }
 
-/// A disabled schedule has no next tick, whatever was said (TICK-4).
+/// Returns the next tick to store. A disabled schedule has none, whatever the caller asked for
+/// (TICK-4).
 pub(in crate::store) fn next_tick(
     is_enabled: bool,
     next_tick: Option<Timestamp>,

@@ -1,11 +1,11 @@
-//! Sealing: how secrets are encrypted before they are stored, and read back.
+//! Encrypts ("seals") secrets before they are stored, and decrypts ("opens") them.
 //!
-//! A sealed value is `sealed:1:KEY_ID:` and, in base64, a random nonce of 24 bytes with what
-//! XChaCha20-Poly1305 makes of the text. The key's id, the account, the row and the column are
-//! authenticated with it: a value that was moved to another place does not open.
+//! A sealed value is `sealed:1:KEY_ID:` followed by base64: a random nonce of 24 bytes and the
+//! XChaCha20-Poly1305 ciphertext. The key's id, the account, the row and the column are
+//! authenticated with it, so a value that was moved to another place does not open.
 //!
-//! The first key seals, all of them open. A text that is not sealed was stored before there were
-//! keys: it opens as it is, and `punctual secrets rotate` seals it.
+//! The first key seals; every configured key opens. A text that is not sealed was stored before
+//! there were keys: it is read as it is, and `punctual secrets rotate` seals it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,16 +21,16 @@ use crate::domain::secret_key::SecretKey;
 use crate::domain::signing::SigningSecret;
 use crate::runtime::Random;
 
-/// What every sealed value begins with: the form, by its number.
+/// The prefix of every sealed value, with the version of the format.
 const FORM: &str = "sealed:1:";
 const NONCE_BYTES: usize = 24;
-/// Why a sealed value cannot be opened. Says nothing of what is in it.
+/// The reason why a sealed value cannot be opened. It contains nothing of the value.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum OpenError {
-    /// It names a key that is not among the configured ones.
+    /// The value names a key that is not configured.
     #[error("it is sealed with the key {0:?}, which is not among the configured ones")]
     UnknownKey(String),
-    /// It is not what was sealed with that key at that place.
+    /// The value is not what that key sealed at that place.
     #[error(
         "it does not open with the key that it names: it was damaged or moved, or the key is another one"
     )]
@@ -52,24 +52,24 @@ impl fmt::Debug for Sealer {
 }
 
 impl Sealer {
-    /// Seals with `first`, opens with it and `others`.
+    /// Returns a sealer that seals with `first`, and opens with `first` and `others`.
     pub fn new(first: &SecretKey, others: &[SecretKey], random: Random) -> Self {
         let cipher = |key: &SecretKey| (key.id.clone(), XChaCha20Poly1305::new((&*key.key).into()));
         let ciphers = others.iter().chain([first]).map(cipher).collect();
         Self { ciphers: Arc::new(ciphers), first: first.id.as_str().into(), random }
     }
 
-    /// A new secret for signing.
+    /// Returns a new secret for signing requests.
     pub(in crate::store) fn signing_secret(&self) -> SigningSecret {
         SigningSecret::new(|bytes| self.random.fill(bytes))
     }
 
-    /// The id of the key that seals.
+    /// Returns the id of the key that seals.
     pub fn first(&self) -> &str {
         &self.first
     }
 
-    /// Whether a key of that id is among those that open.
+    /// Returns `true` if one of the keys has this id.
     pub fn knows(&self, key: &str) -> bool {
         self.ciphers.contains_key(key)
     }
@@ -90,10 +90,10 @@ impl Sealer {
         value
     }
 
-    /// Opens what [`seal`](Self::seal) has made for the same place.
+    /// Opens a value that [`seal`](Self::seal) returned for the same place.
     ///
     /// # Errors
-    /// If the key is not there or the value is not what was sealed.
+    /// Returns an error if the key is not configured, or the value is not what was sealed.
     pub fn open(
         &self,
         account: AccountId,
@@ -113,19 +113,19 @@ impl Sealer {
         String::from_utf8(text).map_err(|_| OpenError::Forged)
     }
 
-    /// What everything begins with that the first key seals.
+    /// Returns the prefix of all values that the first key seals.
     pub(in crate::store) fn prefix(&self) -> String {
         format!("{FORM}{}:", self.first)
     }
 }
 
-/// The id of the key, and what is sealed with it; none of a text that is not sealed.
+/// Returns the id of the key and the encoded ciphertext; `None` if the text is not sealed.
 fn parts(stored: &str) -> Option<(&str, &str)> {
     stored.strip_prefix(FORM)?.split_once(':')
 }
 
-/// What is authenticated with a value. Each part is preceded by its length, so that no two places
-/// have the same bytes.
+/// Returns the associated data that is authenticated with a value. Each part is preceded by its
+/// length, so that no two places have the same bytes.
 fn place(account: AccountId, row: &[u8], column: &str, key: &str) -> Vec<u8> {
     let account = account.to_bytes();
     let parts = [&account, row, column.as_bytes(), key.as_bytes()];
@@ -137,7 +137,7 @@ fn place(account: AccountId, row: &[u8], column: &str, key: &str) -> Vec<u8> {
     bytes
 }
 
-/// A sealer for tests of adapters.
+/// Returns a sealer for tests of adapters.
 #[cfg(test)]
 pub(in crate::store) fn sealer() -> Sealer {
     let key = SecretKey { id: "test".to_owned(), key: zeroize::Zeroizing::new([7; 32]) };

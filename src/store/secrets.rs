@@ -1,4 +1,4 @@
-//! Keys, and the stored secrets that are sealed with them.
+//! Encryption keys, and the stored secrets that are sealed with them.
 
 use super::{INSTALLATION, OpenError, Result, Sealer};
 use crate::domain::AccountId;
@@ -7,25 +7,27 @@ use crate::runtime::measured;
 const PROOF_COLUMN: &str = "secret_keys.proof";
 const PROOF_TEXT: &str = "punctual";
 
-/// A key that stored secrets may be sealed with: its id, and a text that it has sealed.
+/// An encryption key that stored secrets may be sealed with: its id, and a known text sealed with
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyProof {
-    /// The id.
+    /// The id of the key.
     pub id: String,
-    /// Shows whether a key of that id is this one.
+    /// The sealed text. It opens only with the same key, so it detects another key with the same
+    /// id.
     pub proof: String,
 }
 
 impl Sealer {
-    /// The proof of the key that seals.
+    /// Returns the proof of the key that seals.
     pub(in crate::store) fn prove(&self) -> KeyProof {
         let id = self.first().to_owned();
         let proof = self.seal(INSTALLATION, id.as_bytes(), PROOF_COLUMN, PROOF_TEXT);
         KeyProof { id, proof }
     }
 
-    /// Those of `others`, and of the key that seals, that are not `known`; or why secrets that are
-    /// sealed with one of all these cannot be opened.
+    /// Returns those of `others`, and of the key that seals, that are not in `known`. Returns the
+    /// reason as an error if secrets that are sealed with one of these keys cannot be opened.
     pub(in crate::store) fn new_keys(
         &self,
         known: &[KeyProof],
@@ -38,10 +40,11 @@ impl Sealer {
         Ok(others.iter().cloned().chain(own).filter(is_new).collect())
     }
 
-    /// Whether secrets that were sealed with the proven keys can be opened, or why not.
+    /// Checks that secrets sealed with the proven keys can be opened.
     ///
     /// # Errors
-    /// Which key is missing or another one, and what to do, as what is said of the store.
+    /// Names the key that is missing or different, and what to do. The subject of the message is
+    /// the store.
     pub fn check<'a>(
         &self,
         proofs: impl IntoIterator<Item = &'a KeyProof>,
@@ -68,9 +71,9 @@ impl Sealer {
 /// A table that has sealed columns. Its rows have an id of 16 bytes and an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealedTable {
-    /// Bodies and headers of requests.
+    /// The bodies and headers of requests.
     Versions,
-    /// Answers to calls that take effect once, which can show these.
+    /// The answers to calls with an idempotency key, which may show bodies and headers.
     IdempotencyKeys,
     /// The secrets that requests are signed with.
     SigningSecrets,
@@ -79,11 +82,11 @@ pub enum SealedTable {
 }
 
 impl SealedTable {
-    /// All of them.
+    /// All tables with sealed columns.
     pub const ALL: [Self; 4] =
         [Self::Versions, Self::IdempotencyKeys, Self::SigningSecrets, Self::Channels];
 
-    /// Its name.
+    /// Returns the name of the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Versions => "schedule_versions",
@@ -93,7 +96,7 @@ impl SealedTable {
         }
     }
 
-    /// Its sealed columns.
+    /// Returns the names of its sealed columns.
     pub(in crate::store) const fn columns(self) -> &'static [&'static str] {
         match self {
             Self::Versions => &["body", "headers"],
@@ -103,8 +106,8 @@ impl SealedTable {
         }
     }
 
-    /// The condition by which a row has a secret that the key with the parameter's prefix has not
-    /// sealed.
+    /// Returns the condition that a row has a secret that the first key has not sealed. `parameter`
+    /// is the parameter with the prefix of that key.
     pub(in crate::store) fn is_stale(self, parameter: &str) -> String {
         let column = |column: &&str| {
             format!(
@@ -115,14 +118,15 @@ impl SealedTable {
     }
 }
 
-/// What sealing some rows anew has done.
+/// The result of sealing some rows again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resealed {
-    /// Rows that are sealed with the first key now.
+    /// The number of rows that the first key has sealed now.
     pub sealed: u64,
-    /// Whose rows cannot be opened, one entry a row; they stay as they are.
+    /// The accounts of rows that cannot be opened, one entry for each row. These rows stay as they
+    /// are.
     pub unreadable: Vec<AccountId>,
-    /// The last row that was looked at; absent when there is none left.
+    /// The last row that was processed; absent if there was none.
     pub last: Option<[u8; 16]>,
 }
 
@@ -130,7 +134,7 @@ pub struct Resealed {
 pub(in crate::store) struct SealedRow {
     pub(in crate::store) id: [u8; 16],
     pub(in crate::store) account: AccountId,
-    /// In the order of the table's columns.
+    /// The values, in the order of the table's columns.
     pub(in crate::store) values: Vec<Option<String>>,
 }
 
@@ -156,25 +160,26 @@ impl Sealer {
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Keys, and the stored secrets that are sealed with them.
+    /// Encryption keys, and the stored secrets that are sealed with them.
     pub trait SecretStore: Send + Sync {
-        /// Makes sure that secrets sealed with the keys of the store, and with `others`, can be
-        /// opened, and notes these and the first key as keys of the store. `WrongKeys` if a key is
-        /// missing or is not the one it was.
+        /// Checks that secrets sealed with the keys of the store and with `others` can be opened,
+        /// and records `others` and the first key as keys of the store. Fails with `WrongKeys` if a
+        /// key is missing or differs from the recorded one.
         async fn use_keys(&self, others: &[KeyProof]) -> Result<()>;
 
-        /// The keys that stored secrets may be sealed with, by their ids.
+        /// Returns the keys that stored secrets may be sealed with, sorted by id.
         async fn key_proofs(&self) -> Result<Vec<KeyProof>>;
 
-        /// How many rows have a secret that the first key has not sealed.
+        /// Returns the number of rows with a secret that the first key has not sealed.
         async fn stale_secrets(&self) -> Result<u64>;
 
-        /// Seals those rows of a table with the first key that follow `after`, at most `limit`.
+        /// Seals, with the first key, the rows of a table with a secret that it has not sealed:
+        /// those after `after`, at most `limit`.
         async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed>;
 
-        /// Takes away the keys of the store that nothing is sealed with any more: all but the first
-        /// one, and those if there are stale secrets. With `abandon`, stale secrets that cannot be opened
-        /// do not count. Returns the keys that were taken away.
+        /// Removes all keys of the store but the first one. Removes none while a stale secret needs
+        /// them. With `abandon`, stale secrets that cannot be opened do not count. Returns the ids
+        /// of the removed keys.
         async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>>;
     }
 }

@@ -1,4 +1,4 @@
-//! The secrets that accounts' requests are signed with.
+//! The secrets that sign the requests of accounts.
 
 use std::cmp::Reverse;
 
@@ -11,59 +11,60 @@ use crate::domain::signing::SigningSecret;
 use crate::domain::{AccountId, SigningSecretId, Timestamp};
 use crate::runtime::measured;
 
-/// A secret of an account.
+/// A signing secret of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownSecret {
-    /// Its id.
+    /// The id of the secret.
     pub id: SigningSecretId,
     /// The secret; absent if it cannot be decrypted.
     pub secret: Option<SigningSecret>,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// From when on it does not sign any more; the newest one has no end.
+    /// The time from which the secret no longer signs; the newest secret has none.
     pub expires_at: Option<Timestamp>,
 }
 
-/// A secret to take the place of an account's newest one.
+/// A secret that replaces an account's newest one.
 #[derive(Clone, Debug)]
 pub struct NewSecret {
-    /// Its id.
+    /// The id of the secret.
     pub id: SigningSecretId,
     /// The secret.
     pub secret: SigningSecret,
-    /// From when on the one before does not sign any more.
+    /// The time from which the previous secret no longer signs.
     pub old_expires_at: Timestamp,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// The secrets that accounts' requests are signed with. An account has its first one from the
-    /// transaction on that makes it; claiming a job whose requests are signed reads them.
+    /// The secrets that sign the requests of accounts. The transaction that creates an account also
+    /// creates its first secret. Claiming a job whose requests are signed reads the secrets.
     pub trait SigningStore: Send + Sync {
-        /// Makes the first secret of each account that has none, as those that were made by an earlier
-        /// release. Its id follows from the account, so that there is only one, whoever makes it.
+        /// Creates the first secret of each account that has none, such as those of an earlier
+        /// release. Its id is derived from the account, so only one is created, whichever replica
+        /// does it.
         async fn make_first_secrets(&self) -> Result<()>;
 
-        /// The secrets of an account, newest first; one that has expired is among them until it is
-        /// pruned, or the next rotation.
+        /// Returns the secrets of an account, newest first. An expired secret is included until it
+        /// is pruned or the next rotation removes it.
         async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>>;
 
-        /// Lets a new secret sign beside the newest one, until that expires. One that was to expire
-        /// already goes at once: there are never more than [`MOST_SECRETS`]. `false` if there is no
-        /// such account.
+        /// Adds a secret that signs beside the newest one, until that expires. A secret that
+        /// already had an expiry is removed at once, so there are never more than [`MOST_SECRETS`].
+        /// Returns `false` if there is no such account.
         async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool>;
 
-        /// Removes secrets that expired before `before`, at most `limit`. Returns how many.
+        /// Deletes secrets that expired before `before`, at most `limit`. Returns their number.
         async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64>;
     }
 }
 
-/// Account.
+/// Reads the secrets of an account, newest first. Parameter: account.
 pub(in crate::store) const SECRETS: &str = "
     SELECT id, secret, created_at, expires_at FROM signing_secrets
     WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
 
-/// A secret as it is stored.
+/// A row of `signing_secrets`.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::store) struct SealedSecret {
     pub(in crate::store) id: SigningSecretId,
@@ -72,13 +73,13 @@ pub(in crate::store) struct SealedSecret {
     pub(in crate::store) expires_at: Option<Timestamp>,
 }
 
-/// A secret in an answer in JSON, as the statements of claims write it: its id in hexadecimal, the
-/// sealed text, when it was made, and from when on it does not sign any more.
+/// A secret in the JSON that the statements of claims return: its id in hexadecimal, the sealed
+/// text, the time of its creation, and the time from which it no longer signs.
 #[derive(Deserialize)]
 pub(in crate::store) struct SecretRow(String, String, i64, Option<i64>);
 
 impl SecretRow {
-    /// The rows of one account, newest first; none if one of them cannot be read.
+    /// Returns the secrets of one account, newest first; `None` if one of the rows cannot be read.
     pub(in crate::store) fn read(rows: Vec<Self>) -> Option<Vec<SealedSecret>> {
         let secret = |Self(id, secret, created_at, expires_at)| {
             let id = u128::from_str_radix(&id, 16).ok()?.to_be_bytes();
@@ -88,7 +89,7 @@ impl SecretRow {
             Some(SealedSecret { id, secret, created_at, expires_at })
         };
         let mut secrets = rows.into_iter().map(secret).collect::<Option<Vec<_>>>()?;
-        // The newest one has no end.
+        // The newest secret has no expiry.
         secrets.sort_unstable_by_key(|one| (one.expires_at.is_some(), Reverse(one.created_at)));
         Some(secrets)
     }

@@ -1,9 +1,9 @@
-//! How every adapter stores the values that its database has no name for.
+//! The stored form of values for which the databases have no type of their own.
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::Timings;
 
-/// A job's status as stored; the statements name the same numbers.
+/// Returns the stored code of a job's status. The statements contain the same numbers.
 pub(in crate::store) const fn status_code(status: JobStatus) -> u8 {
     match status {
         JobStatus::Pending => 0,
@@ -13,12 +13,12 @@ pub(in crate::store) const fn status_code(status: JobStatus) -> u8 {
     }
 }
 
-/// The status that is stored as `code`.
+/// Returns the status that is stored as `code`.
 pub(in crate::store) fn status_of(code: u8) -> Option<JobStatus> {
     JobStatus::ALL.iter().copied().find(|status| status_code(*status) == code)
 }
 
-/// A job's trigger as stored; the statements name the same numbers.
+/// Returns the stored code of a job's trigger. The statements contain the same numbers.
 pub(in crate::store) const fn trigger_code(trigger: Trigger) -> u8 {
     match trigger {
         Trigger::Schedule => 0,
@@ -28,19 +28,19 @@ pub(in crate::store) const fn trigger_code(trigger: Trigger) -> u8 {
     }
 }
 
-/// The trigger that is stored as `code`.
+/// Returns the trigger that is stored as `code`.
 pub(in crate::store) fn trigger_of(code: u8) -> Option<Trigger> {
     Trigger::ALL.iter().copied().find(|trigger| trigger_code(*trigger) == code)
 }
 
-/// Timings as stored: four numbers or nulls in a JSON array.
+/// Returns the stored form of timings: four numbers or nulls in a JSON array.
 pub(in crate::store) fn timings_text(timings: &Timings) -> String {
     let Timings { dns_ms, connect_ms, first_byte_ms, body_ms } = timings;
     let timings = [dns_ms, connect_ms, first_byte_ms, body_ms];
     serde_json::to_string(&timings).expect("numbers always have a JSON form")
 }
 
-/// Timings as they were stored; none for what cannot be read.
+/// Parses stored timings. All are absent if the text cannot be read.
 pub(in crate::store) fn timings_of(text: Option<&str>) -> Timings {
     let [dns_ms, connect_ms, first_byte_ms, body_ms] =
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Users, what they belong to, and how they get in.
+//! Users, their memberships, and their sessions, invitations and password resets.
 //!
-//! Addresses compare in their normal form. Of tokens only digests are kept. What has expired is as
-//! good as gone, whether it is removed already or not.
+//! E-mail addresses are compared in their normal form. Of tokens, only digests are stored. An
+//! expired row counts as deleted, even if it was not removed yet.
 
 use super::{Account, Act, Result, Write};
 use crate::domain::token::TokenDigest;
@@ -9,7 +9,7 @@ use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, ResetId, SessionId, Timestamp, UserId};
 use crate::runtime::measured;
 
-/// What a store keeps of a password: the text that argon2id makes. Never shown.
+/// The stored form of a password: the text that argon2id returns. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(pub String);
 
@@ -22,46 +22,47 @@ impl std::fmt::Debug for PasswordHash {
 /// A person who can sign in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The user's id.
+    /// The id of the user.
     pub id: UserId,
-    /// No two users have the same.
+    /// The address. No two users have the same.
     pub email: EmailAddress,
-    /// To compare a password with.
+    /// The hash to compare a password with.
     pub password: PasswordHash,
-    /// Rises when the password is changed.
+    /// The version of the password: each change raises it.
     pub password_version: i64,
-    /// When the user was made.
+    /// The time of creation.
     pub created_at: Timestamp,
-    /// Since when the user cannot sign in.
+    /// The time from which the user cannot sign in, if the user is disabled.
     pub disabled_at: Option<Timestamp>,
 }
 
 /// A user to be stored.
 #[derive(Clone, Debug)]
 pub struct NewUser {
-    /// The user's id.
+    /// The id of the user.
     pub id: UserId,
     /// The address.
     pub email: EmailAddress,
-    /// The password.
+    /// The hash of the password.
     pub password: PasswordHash,
 }
 
-/// What a new user belongs to.
+/// The account that a new user joins.
 #[derive(Clone, Debug)]
 pub enum Joins {
-    /// Nothing yet.
+    /// The user joins no account yet.
     Nothing,
-    /// A new account, as its owner.
+    /// The user becomes the owner of this new account.
     New(Account),
-    /// An account that is there.
+    /// The user joins an existing account.
     Existing(AccountId, Role),
-    /// What the invitation with this digest says, if it is for the user's address.
+    /// The user joins the account of the invitation with this digest, if it is for the user's
+    /// address.
     Invited(TokenDigest),
 }
 
 impl Joins {
-    /// The account that is made with the user, and when.
+    /// Returns the account that is created with the user, and the time.
     pub(in crate::store) fn new_account(&self) -> Option<(AccountId, Timestamp)> {
         match self {
             Self::New(account) => Some((account.id, account.created_at)),
@@ -70,49 +71,49 @@ impl Joins {
     }
 }
 
-/// What became of making a user. All but `Created` change nothing.
+/// The result of creating a user. All results but `Created` change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserCreated {
-    /// The user is there, and belongs to what was asked for.
+    /// The user was created and has joined the account.
     Created,
-    /// There is a user with this address.
+    /// A user with this address exists already.
     EmailTaken,
     /// The name of the new account is taken.
     NameTaken,
-    /// There is no such account.
+    /// The account does not exist.
     NoSuchAccount,
     /// There is no such invitation for this address.
     NoSuchInvitation,
 }
 
-/// A user as an account sees it.
+/// A user from the view of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The user.
+    /// The id of the user.
     pub user: UserId,
     /// The user's address.
     pub email: EmailAddress,
-    /// What the user may do.
+    /// The role of the user.
     pub role: Role,
-    /// Since when.
+    /// The time at which the user joined.
     pub since: Timestamp,
 }
 
-/// An account as one of its users sees it.
+/// An account from the view of one of its users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// The account.
+    /// The id of the account.
     pub account: AccountId,
-    /// Its name.
+    /// The name of the account.
     pub name: String,
-    /// What the user may do.
+    /// The role of the user.
     pub role: Role,
 }
 
-/// A change of who belongs to an account.
+/// A change of the members of an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberChange {
-    /// A user joins; nothing changes for one who is there already.
+    /// A user joins. Nothing changes for a user who is a member already.
     Add(Role),
     /// A member gets another role.
     Set(Role),
@@ -120,126 +121,127 @@ pub enum MemberChange {
     Remove,
 }
 
-/// What became of such a change. All but `Done` change nothing.
+/// The result of a change of members. All results but `Done` change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberChanged {
-    /// It is so now.
+    /// The change took effect, or was not needed.
     Done,
-    /// There is no such member; or, of one who is to join, no such user or account.
+    /// There is no such member or, for a user who is to join, no such user or account.
     NoSuchMember,
-    /// The account would have no owner.
+    /// The account would be left without an owner.
     LastOwner,
 }
 
 /// An invitation to be stored.
 #[derive(Clone, Debug)]
 pub struct NewInvitation {
-    /// Its id.
+    /// The id of the invitation.
     pub id: InvitationId,
-    /// Whom it is for.
+    /// The address of the invited user.
     pub email: EmailAddress,
-    /// What the user will be allowed to do.
+    /// The role that the user will have.
     pub role: Role,
     /// The digest of its token.
     pub digest: TokenDigest,
-    /// From when on it is refused.
+    /// The time from which it is refused.
     pub expires_at: Timestamp,
 }
 
-/// An invitation that waits to be accepted.
+/// An invitation that was not accepted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// Its id.
+    /// The id of the invitation.
     pub id: InvitationId,
-    /// Whom it is for.
+    /// The address of the invited user.
     pub email: EmailAddress,
-    /// What the user will be allowed to do.
+    /// The role that the user will have.
     pub role: Role,
-    /// When it was made.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// From when on it is refused.
+    /// The time from which it is refused.
     pub expires_at: Timestamp,
 }
 
 /// A session to be stored.
 #[derive(Clone, Debug)]
 pub struct NewSession {
-    /// Its id.
+    /// The id of the session.
     pub id: SessionId,
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
-    /// The version of the password that was shown.
+    /// The version of the password that was checked.
     pub password_version: i64,
     /// The digest of its token.
     pub digest: TokenDigest,
-    /// From when on it is refused, unless it is used before.
+    /// The time from which the session is refused, unless a use extends it.
     pub expires_at: Timestamp,
-    /// From when on it is refused in any case.
+    /// The time from which the session is refused in any case.
     pub ends_at: Timestamp,
 }
 
 /// A session that has not expired, of a user who is not disabled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Its id.
+    /// The id of the session.
     pub id: SessionId,
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
     /// The user's address.
     pub email: EmailAddress,
-    /// When the user signed in.
+    /// The time of the sign-in.
     pub created_at: Timestamp,
-    /// From when on it is refused, unless it is used before.
+    /// The time from which the session is refused, unless a use extends it.
     pub expires_at: Timestamp,
-    /// From when on it is refused in any case.
+    /// The time from which the session is refused in any case.
     pub ends_at: Timestamp,
 }
 
-/// Which sessions of a user are to end.
+/// The sessions of a user that are to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// One.
+    /// This session.
     One(SessionId),
-    /// All but one.
+    /// All sessions but this one.
     AllBut(SessionId),
-    /// All.
+    /// All sessions.
     All,
 }
 
-/// A request to set a forgotten password anew.
+/// A request to reset a forgotten password.
 #[derive(Clone, Debug)]
 pub struct NewReset {
-    /// Its id.
+    /// The id of the reset.
     pub id: ResetId,
-    /// Whose password it is.
+    /// The user whose password is reset.
     pub user: UserId,
     /// The digest of its token.
     pub digest: TokenDigest,
-    /// From when on it is refused.
+    /// The time from which it is refused.
     pub expires_at: Timestamp,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Users, what they belong to, and how they get in.
+    /// Users, their memberships, and their sessions, invitations and password resets.
     pub trait UserStore: Send + Sync {
-        /// Makes a user, and what the user joins: of that the account's audit log has one entry, or that of
-        /// the installation if the user joins nothing. That
-        /// there is a user with the address is told to nobody whose invitation is not for it.
+        /// Creates a user and, unless `joins` is `Nothing`, the membership. This writes one entry
+        /// to the audit log of that account or, if there is none, of the installation. A caller
+        /// with an invitation learns that the address is taken only if the invitation is for this
+        /// address.
         async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
 
-        /// A user by id.
+        /// Returns a user by id.
         async fn user(&self, id: UserId) -> Result<Option<User>>;
 
-        /// A user by address.
+        /// Returns a user by address.
         async fn user_named(&self, email: &EmailAddress) -> Result<Option<User>>;
 
-        /// All users, by address.
+        /// Returns all users, sorted by address.
         async fn users(&self) -> Result<Vec<User>>;
 
-        /// Sets a user's password, ends all sessions but `keep`, and takes back what was mailed to set
-        /// it anew. `false`, and no change, if there is no such user, or the password is not of this
-        /// `version` any more.
+        /// Sets a user's password, ends all sessions but `keep`, and revokes open password resets.
+        /// Returns `false` and changes nothing if there is no such user, or if the password no
+        /// longer has this `version`.
         async fn set_password(
             &self,
             act: &Act,
@@ -249,7 +251,7 @@ measured! {
             keep: Option<SessionId>,
         ) -> Result<bool>;
 
-        /// Replaces the hash of the same password, if `version` is still the password's.
+        /// Replaces the hash of the same password, if the password still has this `version`.
         async fn rehash_password(
             &self,
             user: UserId,
@@ -257,21 +259,21 @@ measured! {
             password: &PasswordHash,
         ) -> Result<()>;
 
-        /// Disables a user, or enables one. Disabling ends all sessions and takes back what was mailed to
-        /// set the password anew. Again: no effect. `false` if there is no such user.
+        /// Disables or enables a user. Disabling ends all sessions and revokes open password
+        /// resets. A repeated call has no effect. Returns `false` if there is no such user.
         async fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> Result<bool>;
 
-        /// Who belongs to an account, by address.
+        /// Returns the members of an account, sorted by address.
         async fn members(&self, account: AccountId) -> Result<Vec<Member>>;
 
-        /// What a user belongs to, by name.
+        /// Returns the memberships of a user, sorted by the name of the account.
         async fn memberships(&self, user: UserId) -> Result<Vec<Membership>>;
 
-        /// What a user who is not disabled may do in an account.
+        /// Returns the role of a user in an account; `None` if the user is disabled or no member.
         async fn role(&self, account: AccountId, user: UserId) -> Result<Option<Role>>;
 
-        /// Changes who belongs to an account. An account that has an owner keeps one, whatever happens
-        /// at the same time.
+        /// Changes the members of an account. An account that has an owner keeps at least one, even
+        /// with concurrent calls.
         async fn change_member(
             &self,
             write: &Write,
@@ -279,18 +281,18 @@ measured! {
             change: MemberChange,
         ) -> Result<MemberChanged>;
 
-        /// Makes an invitation, in place of others for the same address. `false` if there is no such
-        /// account.
+        /// Creates an invitation, which replaces others for the same address. Returns `false` if
+        /// there is no such account.
         async fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> Result<bool>;
 
-        /// The invitations of an account that wait at `now`, newest first.
+        /// Returns the open invitations of an account at `now`, newest first.
         async fn invitations(&self, account: AccountId, now: Timestamp) -> Result<Vec<Invitation>>;
 
-        /// Takes an invitation back. `false` if there is none with this id.
+        /// Revokes an invitation. Returns `false` if the account has none with this id.
         async fn delete_invitation(&self, write: &Write, id: InvitationId) -> Result<bool>;
 
-        /// Uses an invitation up: the user joins. Returns the account; `None`, and no change, if there
-        /// is no such invitation for the user's address.
+        /// Uses up an invitation: the user joins its account. Returns the account; returns `None`
+        /// and changes nothing if there is no such invitation for the user's address.
         async fn accept_invitation(
             &self,
             act: &Act,
@@ -298,16 +300,17 @@ measured! {
             digest: TokenDigest,
         ) -> Result<Option<AccountId>>;
 
-        /// Makes a session. `false` if the user is disabled, or the password has changed since.
+        /// Creates a session. Returns `false` if the user is disabled or the password has changed
+        /// since.
         async fn create_session(&self, now: Timestamp, session: &NewSession) -> Result<bool>;
 
-        /// The session with this digest.
+        /// Returns the session with this digest.
         async fn session(&self, digest: TokenDigest, now: Timestamp) -> Result<Option<Session>>;
 
-        /// The sessions of a user, newest first.
+        /// Returns the sessions of a user, newest first.
         async fn sessions(&self, user: UserId, now: Timestamp) -> Result<Vec<Session>>;
 
-        /// Lets a session that has not expired go on until `expires_at`, but not beyond its end.
+        /// Extends a session that has not expired to `expires_at`, but not beyond its `ends_at`.
         async fn extend_session(
             &self,
             now: Timestamp,
@@ -315,18 +318,19 @@ measured! {
             expires_at: Timestamp,
         ) -> Result<()>;
 
-        /// Ends sessions of a user. That one of them ends is no change that is entered.
+        /// Ends sessions of a user. Ending just one (`Ending::One`) is not recorded in the audit
+        /// log.
         async fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> Result<()>;
 
-        /// Notes that a user may set the password anew, in place of earlier notes. `false` if there is
-        /// no such user or the user is disabled.
+        /// Stores a password reset, which replaces earlier ones of the user. Returns `false` if
+        /// there is no such user or the user is disabled.
         async fn create_reset(&self, now: Timestamp, reset: &NewReset) -> Result<bool>;
 
-        /// Who may set the password anew with this digest.
+        /// Returns the user whose password the reset with this digest may set.
         async fn reset(&self, digest: TokenDigest, now: Timestamp) -> Result<Option<UserId>>;
 
-        /// Uses such a note up: as `set_password`, without a session to keep. Returns whose password
-        /// it is; `None`, and no change, if there is no such note.
+        /// Uses up a password reset: sets the password like `set_password`, and ends all sessions.
+        /// Returns the user; returns `None` and changes nothing if there is no such reset.
         async fn complete_reset(
             &self,
             act: &Act,
@@ -334,9 +338,8 @@ measured! {
             password: &PasswordHash,
         ) -> Result<Option<UserId>>;
 
-        /// Removes what has expired at `now`: at most `limit` sessions, as many invitations, and as many
-        /// notes of passwords to be set anew. Returns how many there were of those of which there were
-        /// most.
+        /// Deletes the sessions, invitations and password resets that have expired at `now`, at
+        /// most `limit` of each. Returns the largest of the three numbers.
         async fn prune_logins(&self, now: Timestamp, limit: u32) -> Result<u64>;
     }
 }

@@ -1,5 +1,5 @@
-//! What is sealed: of versions, the request's body and its headers; of calls that take effect once,
-//! the answer; what requests are signed with; and the configurations of channels.
+//! Seals and opens the secret columns: the bodies and headers of versions, the answers to calls
+//! with an idempotency key, the signing secrets, and the configurations of channels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::domain::schedule::{Definition, Schedule, UnreadableFields};
 use crate::domain::signing::SigningSecret;
 use crate::domain::{AccountId, ChannelId, JobId, SigningSecretId, VersionId};
 
-/// The columns, as sealed values are bound to them.
+/// The names of the columns, which are authenticated with the sealed values.
 pub(in crate::store) const BODY: &str = "schedule_versions.body";
 pub(in crate::store) const HEADERS: &str = "schedule_versions.headers";
 const ANSWER: &str = "idempotency_keys.answer";
 const SIGNING_SECRET: &str = "signing_secrets.secret";
 const CHANNEL_CONFIG: &str = "notification_channels.config";
 
-/// Seals what an adapter writes, and opens what it has read. Clones share the keys.
+/// Seals the secrets that an adapter writes, and opens those that it reads. Clones share the keys.
 #[derive(Clone)]
 pub(in crate::store) struct Vault {
     pub(in crate::store) sealer: Sealer,
@@ -39,7 +39,7 @@ impl Vault {
         Self { sealer, damage }
     }
 
-    /// The version as it is stored.
+    /// Returns a copy of the version with its secrets sealed.
     pub(in crate::store) fn seal(&self, account: AccountId, version: &NewVersion) -> NewVersion {
         let mut sealed = version.clone();
         let row = version.id.to_bytes();
@@ -52,28 +52,32 @@ impl Vault {
         sealed
     }
 
-    /// Opens what was read of a schedule. What does not open is absent, and said to be so.
+    /// Opens the secrets of a schedule. A field that does not open becomes absent and is listed as
+    /// unreadable.
     pub(in crate::store) fn open_schedule(&self, account: AccountId, schedule: &mut Schedule) {
         let Definition { body, headers, .. } = &mut schedule.definition;
         let lost = self.open(account, schedule.version, body, headers);
         schedule.unreadable = lost.unwrap_or_default();
     }
 
-    /// Opens what was read of a job. What does not open is absent, and said to be so.
+    /// Opens the secrets of a job. A field that does not open becomes absent and is listed as
+    /// unreadable.
     pub(in crate::store) fn open_job(&self, account: AccountId, version: VersionId, job: &mut Job) {
         let lost = self.open(account, version, &mut job.body, &mut job.headers);
         job.unreadable = lost.unwrap_or_default();
     }
 
-    /// Opens what was read of a version. What does not open is absent, and said to be so.
+    /// Opens the secrets of a version. A field that does not open becomes absent and is listed as
+    /// unreadable.
     pub(in crate::store) fn open_version(&self, account: AccountId, version: &mut StoredVersion) {
         let Definition { body, headers, .. } = &mut version.definition;
         let lost = self.open(account, version.id, body, headers);
         version.unreadable = lost.unwrap_or_default();
     }
 
-    /// Opens what was claimed; a job whose request does not open, or what that is to be signed
-    /// with, cannot be sent. `secrets` are those of the jobs that sign.
+    /// Opens the secrets of claimed jobs. A job cannot be sent if its request or a signing secret
+    /// does not open; it becomes unreadable. `secrets` are the signing secrets of the jobs that
+    /// sign.
     pub(in crate::store) fn open_claims(
         &self,
         claims: Claims,
@@ -94,7 +98,7 @@ impl Vault {
         Claims { taken: opened, unreadable }
     }
 
-    /// Opens one claimed job; why it cannot be sent, if it cannot.
+    /// Opens the secrets of a claimed job. Returns the failure if it cannot be sent.
     fn open_claimed(&self, claimed: &mut Claimed, sealed: Vec<SealedSecret>) -> Option<Failure> {
         let Claimed { account, version, ref mut definition, .. } = *claimed;
         let Definition { body, headers, sign_requests, .. } = definition;
@@ -110,13 +114,13 @@ impl Vault {
         None
     }
 
-    /// The first secret of an account that requests are signed with, as it is stored.
+    /// Returns the id of the first signing secret of an account, and a new secret, sealed.
     pub(in crate::store) fn first_secret(&self, account: AccountId) -> (SigningSecretId, String) {
         let id = SigningSecretId::first_of(account);
         (id, self.seal_secret(account, id, &self.sealer.signing_secret()))
     }
 
-    /// A secret that requests are signed with, as it is stored.
+    /// Returns a signing secret, sealed.
     pub(in crate::store) fn seal_secret(
         &self,
         account: AccountId,
@@ -126,7 +130,7 @@ impl Vault {
         self.sealer.seal(account, &id.to_bytes(), SIGNING_SECRET, &secret.reveal())
     }
 
-    /// Opens a secret that requests are signed with. One that does not open is absent.
+    /// Opens a signing secret. A secret that does not open is absent.
     pub(in crate::store) fn open_known(
         &self,
         account: AccountId,
@@ -145,7 +149,7 @@ impl Vault {
         KnownSecret { id, secret: secret.inspect_err(tell).ok(), created_at, expires_at }
     }
 
-    /// The configuration of a channel as it is stored.
+    /// Returns the configuration of a channel, sealed.
     pub(in crate::store) fn seal_config(
         &self,
         account: AccountId,
@@ -155,7 +159,7 @@ impl Vault {
         self.sealer.seal(account, &channel.to_bytes(), CHANNEL_CONFIG, config.reveal())
     }
 
-    /// Opens the configuration of a channel. One that does not open is absent.
+    /// Opens the configuration of a channel. Returns `None` if it does not open.
     pub(in crate::store) fn open_config(
         &self,
         account: AccountId,
@@ -169,7 +173,7 @@ impl Vault {
         opened.inspect_err(tell).ok().map(ChannelConfig::new)
     }
 
-    /// A kept answer as it is stored.
+    /// Returns the answer to a call, sealed.
     pub(in crate::store) fn seal_answer(
         &self,
         account: AccountId,
@@ -179,8 +183,8 @@ impl Vault {
         self.sealer.seal(account, &key.0, ANSWER, answer)
     }
 
-    /// Opens the answer that was read of a key. One that does not open is lost: as if there had
-    /// not been any yet.
+    /// Opens the answer of an idempotency key. An answer that does not open counts as lost, as if
+    /// there had been none yet.
     pub(in crate::store) fn open_answer(
         &self,
         account: AccountId,
@@ -196,7 +200,7 @@ impl Vault {
         stored.answer = opened.and_then(|opened| opened.inspect_err(tell).ok());
     }
 
-    /// Seals a row's values with the first key; none if they cannot be opened.
+    /// Seals a row's values with the first key. Returns `None` if they cannot be opened.
     pub(in crate::store) fn reseal(
         &self,
         table: SealedTable,
@@ -213,7 +217,7 @@ impl Vault {
         resealed.inspect_err(tell).ok()
     }
 
-    /// Opens both fields; which of them do not open, if any.
+    /// Opens both fields. Returns the fields that do not open, if any.
     fn open(
         &self,
         account: AccountId,

@@ -1,4 +1,4 @@
-//! The hand-over of work to a database.
+//! The interface through which the shared statements run on a database.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use crate::store::vault::Vault;
 /// The future of a unit of work.
 pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = Outcome<T>> + Send + 'c>>;
 
-/// A unit of work. The adapter may run it again when it met a concurrent transaction.
+/// A unit of work. The adapter may run it again after a conflict with a concurrent transaction.
 pub(in crate::store) trait Work<T>:
     for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
 {
@@ -27,7 +27,7 @@ impl<T, W> Work<T> for W where
 {
 }
 
-/// A way to hand work to a database: it runs to its end even if the caller goes away.
+/// Runs work on a database. Work runs to its end even if the caller's future is dropped.
 pub(in crate::store) trait Access: Send + Sync {
     /// Runs one statement that only reads.
     fn read<T: Send + 'static>(
@@ -43,7 +43,7 @@ pub(in crate::store) trait Access: Send + Sync {
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// Runs statements that only read, for as long as it takes.
+    /// Runs statements that only read and may take long.
     fn patient_read<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -138,7 +138,7 @@ pub(in crate::store) trait Access: Send + Sync {
     }
 }
 
-/// An adapter whose contracts are met by the statements of this folder.
+/// An adapter that implements the contracts with the statements of this folder.
 pub(in crate::store) trait Database: Send + Sync + 'static {
     /// The kind of its accesses.
     type Access: Access;
@@ -147,11 +147,11 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
 
     /// The access for users' requests.
     fn api(&self) -> &Self::Access;
-    /// The access for leaders, rescuers and upkeep.
+    /// The access for leaders, sweeps and upkeep.
     fn scheduler(&self) -> &Self::Access;
     /// The access for executors.
     fn executor(&self) -> &Self::Access;
-    /// The counts of the jobs of a month.
+    /// The background counts of the jobs of a month.
     fn months(&self) -> &Months;
     /// The cipher of secret columns.
     fn vault(&self) -> &Vault;
@@ -165,23 +165,23 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         work: impl Work<T>,
     ) -> impl Future<Output = Result<T>> + Send;
 
-    /// Makes the definitions of an account stale that leaders have read before its plan was changed.
-    /// Called after that is committed.
+    /// Makes definitions of an account stale that leaders read before its plan was changed. Called
+    /// after the change is committed.
     fn fence_plan(
         &self,
         operation: &'static str,
         account: AccountId,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// The same after an account was suspended; also waits for transactions that admitted work for it
-    /// before.
+    /// Does the same after an account was suspended, and also waits for transactions that admitted
+    /// work for it before.
     fn fence_suspension(
         &self,
         operation: &'static str,
         account: AccountId,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// The same before the rows of a deleted account are removed: the replica that deleted it may have
-    /// died before it fenced the account.
+    /// Does the same before the rows of a deleted account are removed: the replica that deleted it
+    /// may have died before it fenced the account.
     fn fence_deleted(&self, account: AccountId) -> impl Future<Output = Result<()>> + Send;
 }

@@ -7,9 +7,9 @@ use super::fault::{Fault, Outcome};
 use crate::domain::{AccountId, Timestamp};
 use crate::store::{CHANGES_KEPT, StoreErrorKind, sql};
 
-/// Locks an account, so that what it has is counted and added to by one transaction at a time.
-/// Returns `false` if there is no such account. In PostgreSQL the statements that follow see what the
-/// transactions before have added.
+/// Locks an account, so that only one transaction at a time counts and adds its objects. Returns
+/// `false` if there is no such account. In PostgreSQL, the statements that follow see the rows that
+/// earlier transactions added.
 pub(in crate::store) async fn lock(
     connection: &mut Connection<'_>,
     id: AccountId,
@@ -20,11 +20,11 @@ pub(in crate::store) async fn lock(
     Ok(found.is_some())
 }
 
-/// Makes the definitions that leaders have read of an account before stale, within the transaction
+/// Makes the definitions of an account stale that leaders have read before, within the transaction
 /// that changes the account.
 ///
 /// SQLite only. A PostgreSQL leader would wait for the account's row, so the adapter fences each
-/// shard by itself, after the transaction.
+/// shard separately, after the transaction.
 pub(in crate::store) async fn fence_change(
     connection: &mut Connection<'_>,
     id: AccountId,
@@ -35,15 +35,15 @@ pub(in crate::store) async fn fence_change(
     Ok(())
 }
 
-/// The account becomes the first of those that were changed last.
+/// Puts the account first in each shard's list of the accounts that were changed last.
 const FENCE: &str = "
     UPDATE shards SET suspensions = suspensions + 1, changed = (
         SELECT json_group_array(account)
         FROM (SELECT hex($1) AS account UNION ALL SELECT value FROM json_each(changed) LIMIT $2))";
 
-/// Admits work on the rows of an account, unless the account is suspended or deleted. `locking` is the
-/// locking clause: it keeps the account as it is until the transaction ends, so that a suspension or
-/// a deletion comes wholly before or after the work.
+/// Admits work on the rows of an account, unless the account is suspended or deleted. `locking` is
+/// the locking clause. A later suspension or deletion returns only after this transaction has
+/// ended, so it happens completely after the work.
 pub(in crate::store) async fn admit(
     connection: &mut Connection<'_>,
     account: AccountId,
@@ -54,8 +54,8 @@ pub(in crate::store) async fn admit(
     judge(query.fetch_optional(connection).await?)
 }
 
-/// Returns an error if an account is suspended or deleted. `found` is the column `suspended_at` of its
-/// row, if there is one.
+/// Returns an error if an account is suspended or deleted. `found` is the column `suspended_at` of
+/// its row, if there is one.
 pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> Outcome<()> {
     match found {
         Some(None) => Ok(()),

@@ -1,4 +1,4 @@
-//! Idempotency keys: a call with a key takes effect once.
+//! Idempotency keys: a call with a key takes effect once, and a repeated call gets the same answer.
 
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
@@ -62,7 +62,7 @@ impl<D: Database> IdempotencyStore for D {
 /// Marks the call's reservation, if it has one, in the transaction of its effect.
 ///
 /// # Errors
-/// If another call has taken the key over: then nothing may take effect.
+/// Returns an error if another call has taken the key over: then nothing may take effect.
 pub(in crate::store) async fn mark(
     connection: &mut Connection<'_>,
     write: Write,
@@ -109,7 +109,8 @@ async fn reserve(
     if made > 0 {
         return Ok(Reserved::Yours);
     }
-    // Without a lock first: concurrent calls with the key would keep each other from the answer.
+    // The first look takes no lock: with one, concurrent calls with the key would keep each other
+    // from the answer.
     let mut said = judge(connection, "", &vault, account, now, &new).await?;
     if matches!(said, None | Some(Reserved::Unanswered(_))) {
         let skip_locked = connection.dialect().skip_locked();
@@ -128,7 +129,7 @@ async fn reserve(
     }
 }
 
-/// Returns what is known of a key; `None` if its time is over, so that it can be taken.
+/// Returns the state of a key; `None` if its time is over, so that it can be taken.
 async fn judge(
     connection: &mut Connection<'_>,
     locking: &'static str,
@@ -141,14 +142,14 @@ async fn judge(
     let read = AssertSqlSafe(format!("{READ} {locking}"));
     let read = sql::query_as(read).bind(key).bind(account);
     let stored: Option<StoredKey> = read.fetch_optional(connection).await?;
-    // Another call is taking the key; or it was removed, and is free at the next try; or the account
-    // was deleted.
+    // The key is missing or locked: another call is taking it, it was removed and is free at the
+    // next try, or the account was deleted.
     let Some(mut stored) = stored else { return Ok(Some(Reserved::Running)) };
     vault.open_answer(account, key, &mut stored);
     Ok(stored.judge(now, new))
 }
 
-/// Lets a call have a key whose time is over.
+/// Gives a key whose time is over to a new call.
 async fn take(
     connection: &mut Connection<'_>,
     account: AccountId,
@@ -170,7 +171,7 @@ async fn take(
     Ok(())
 }
 
-/// Lets a call answer what another one has done.
+/// Gives the key of a call that took effect to the call that answers for it.
 async fn take_over(connection: &mut Connection<'_>, account: AccountId, once: Once) -> Outcome<()> {
     sql::query("UPDATE idempotency_keys SET holder = $3 WHERE id = $1 AND account_id = $2")
         .bind(once.key)

@@ -1,4 +1,5 @@
-//! Leadership by the rows of the store.
+//! Leadership by rows of the store: the leases of replicas, and the replacement of leaders while
+//! etcd is unreachable.
 
 use async_trait::async_trait;
 
@@ -16,7 +17,7 @@ const RENEW: &str = "
 const ALIVE: &str = "
     SELECT name, cut_off, alive_until FROM replicas WHERE alive_until >= $1 ORDER BY name";
 
-/// All shards, as a table `n`.
+/// A common table expression `n` with the numbers of all shards.
 macro_rules! all_shards {
     () => {
         "WITH RECURSIVE n (shard) AS (
@@ -35,7 +36,7 @@ const LEADERS: &str = concat!(
      ORDER BY n.shard"
 );
 
-/// A shard that has had no leader yet has no row, and counts as one of epoch 0.
+/// A shard that never had a leader has no row, and counts as one with epoch 0.
 const REPLACE: &str = "
     INSERT INTO shards (shard, epoch, replica, led_at)
     SELECT $1, $2 + 1, $3, $4
@@ -70,7 +71,8 @@ impl<D: Database> LeadershipStore for D {
     }
 
     async fn leadership(&self, now: Timestamp) -> Result<Leadership> {
-        // The live replicas first: a leader that starts in between is not in question.
+        // Two separate statements, the live replicas first: a replica that writes its first lease
+        // in between is missing in `alive`.
         let alive = sql::query_as(ALIVE).bind(now);
         let alive = self.scheduler().all("leadership", alive).await?;
         let leaders = self.scheduler().all("leadership", sql::query_as(LEADERS)).await?;

@@ -8,18 +8,19 @@ use super::fault::Outcome;
 use super::query::Value;
 use crate::store::{Result, sql};
 
-/// Rows of a table that are removed when their time is over.
+/// Rows of a table that are deleted when their time is over.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct OldRows {
     pub(in crate::store) table: &'static str,
-    /// The condition; `$1` is the instant, or the id, before which rows are old.
+    /// The condition. `$1` is the instant, or the id, before which rows are old.
     pub(in crate::store) condition: &'static str,
-    /// The order in which they are removed: that of an index.
+    /// The order in which they are deleted: that of an index.
     pub(in crate::store) order: &'static str,
 }
 
 impl OldRows {
-    /// The statement. Parameters: what [`condition`](Self::condition) needs, the number of rows.
+    /// Returns the statement. Parameters: those of [`condition`](Self::condition), the number of
+    /// rows.
     pub(in crate::store) fn removal(self, dialect: Dialect) -> String {
         let Self { table, condition, order } = self;
         let skip_locked = dialect.skip_locked();
@@ -30,7 +31,7 @@ impl OldRows {
     }
 }
 
-/// Removes at most `limit` old rows and returns their number; 0 while another replica does it.
+/// Deletes at most `limit` old rows and returns their number; 0 while another replica deletes them.
 pub(in crate::store) async fn prune<D: Database>(
     store: &D,
     operation: &'static str,

@@ -1,7 +1,7 @@
 //! Statements that run on both databases.
 //!
-//! The parameters are `$1`, `$2` and so on, and are bound in that order. A query can be cloned, so
-//! that work can be repeated: the clones share the values.
+//! The parameters are `$1`, `$2` and so on, bound in that order. A query can be cloned to repeat
+//! the work; the clones share the values.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -55,17 +55,17 @@ pub(in crate::store) struct Query<T = ()> {
     rows: PhantomData<fn() -> T>,
 }
 
-/// A statement that returns no rows.
+/// Returns a statement that returns no rows.
 pub(in crate::store) fn query(sql: impl SqlSafeStr) -> Query {
     query_as(sql)
 }
 
-/// A statement that returns rows of type `T`.
+/// Returns a statement that returns rows of type `T`.
 pub(in crate::store) fn query_as<T>(sql: impl SqlSafeStr) -> Query<T> {
     Query { sql: sql.into_sql_str(), values: Vec::new(), rows: PhantomData }
 }
 
-/// A statement whose rows have one column, of type `T`.
+/// Returns a statement whose rows have one column, of type `T`.
 pub(in crate::store) fn query_scalar<T>(sql: impl SqlSafeStr) -> ScalarQuery<T> {
     ScalarQuery(query_as(sql))
 }
@@ -216,7 +216,7 @@ where
     }
 }
 
-/// A statement that is put together from parts and their parameters.
+/// Builds a statement from parts and their parameters.
 pub(in crate::store) struct Builder {
     sql: String,
     values: Vec<Arc<dyn Value>>,
@@ -240,7 +240,7 @@ impl Builder {
         self.push(&parameter)
     }
 
-    /// Returns the text as it is so far.
+    /// Returns the text that was built so far.
     #[cfg(test)]
     pub(in crate::store) fn text(&self) -> &str {
         &self.sql

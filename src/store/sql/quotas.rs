@@ -1,4 +1,4 @@
-//! Jobs per month.
+//! The monthly quotas of jobs.
 
 use std::sync::Arc;
 
@@ -68,8 +68,8 @@ fn ids(accounts: &[AccountId]) -> String {
     json_ids(accounts.iter().map(|account| account.to_bytes()))
 }
 
-/// Takes one job of the month, in the transaction that creates it. Returns the reason if there is none
-/// to take.
+/// Takes one job of the month's quota, in the transaction that creates the job. Returns the reason
+/// if there is none left.
 pub(super) async fn take_one(
     connection: &mut Connection<'_>,
     write: Write,
@@ -81,7 +81,7 @@ pub(super) async fn take_one(
         .map_or(Some(Triggered::Uncounted), |granted| granted.used_up().map(Triggered::UsedUp)))
 }
 
-/// Reserves jobs of one account, whose counter it locks. Returns `None` if there is no counter.
+/// Reserves jobs of one account, and locks its counter. Returns `None` if there is no counter.
 async fn reserve(
     connection: &mut Connection<'_>,
     now: Timestamp,
@@ -126,13 +126,14 @@ struct WantedRow {
     jobs: u32,
 }
 
-/// An account; the number of jobs that were granted, the number that is reserved with them, and whether
-/// that was too little for the first time: nothing where another transaction holds the counter.
+/// An account; the number of jobs granted, the number reserved including them, and `true` if the
+/// quota fell short for the first time. All three are null if another transaction has locked the
+/// counter.
 type Answer = (AccountId, Option<i64>, Option<i64>, Option<bool>);
 
-/// Reserves jobs of the accounts whose counters no transaction holds, by one statement of PostgreSQL:
-/// a leader does not wait. The rows are locked in the order of their accounts, and read as they are
-/// then.
+/// Reserves jobs of the accounts whose counters are not locked, in one statement of PostgreSQL,
+/// because a leader must not wait. The rows are locked in the order of their accounts, and read
+/// after they are locked.
 async fn reserve_free(
     connection: &mut Connection<'_>,
     now: Timestamp,
@@ -189,11 +190,11 @@ async fn reserve_free(
     Ok(grants)
 }
 
-/// Counts the jobs of accounts.
+/// Counts the jobs of accounts, on this access and in this dialect.
 pub(in crate::store) struct Counts<A>(pub(in crate::store) Arc<A>, pub(in crate::store) Dialect);
 
-/// Returns the statement that counts the jobs that accounts have made in some time, to a maximum, in the
-/// order of the accounts.
+/// Returns the statement that counts the jobs that each account has made in a period, up to a
+/// maximum, in the order of the accounts.
 pub(in crate::store) fn made(dialect: Dialect) -> String {
     format!(
         "SELECT (SELECT count(*) FROM

@@ -1,4 +1,4 @@
-//! Encryption keys, and the encryption of secret columns with another key.
+//! Encryption keys, and the sealing of secret columns with another key.
 
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ impl<D: Database> SecretStore for D {
         counted.await
     }
 
-    /// Finds the rows before the transaction that writes: that can take long, and in SQLite other
-    /// writers would wait for it.
+    /// Finds the rows before the write transaction: that may take long, and other writers of SQLite
+    /// would have to wait.
     async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
         let vault = self.vault().clone();
         let found = self.api().patient_read("reseal", move |connection| {
@@ -62,7 +62,7 @@ impl<D: Database> SecretStore for D {
         Ok(Resealed { last: Some(last), ..resealed.await? })
     }
 
-    /// Looks before and after: a server may write with an old key meanwhile.
+    /// Checks before and after the deletion, because a server may write with an old key in between.
     async fn forget_keys(&self, abandon: bool) -> Result<Vec<String>> {
         if keys_are_needed(self, abandon, &[]).await? {
             return Ok(Vec::new());
@@ -98,7 +98,7 @@ async fn keys_are_needed<D: Database>(
     looked.await
 }
 
-/// The ids of rows that another key than the first has encrypted, in their order.
+/// Returns the ids of rows that another key than the first has sealed, sorted.
 async fn find(
     connection: &mut Connection<'_>,
     vault: &Vault,
@@ -113,7 +113,7 @@ async fn find(
     query.bind(RowId(after)).bind(i64::from(limit)).fetch_all(connection).await
 }
 
-/// Encrypts these rows with the first key, unless they are gone or another process has done so.
+/// Seals these rows with the first key, unless they are gone or another process has done so.
 async fn reseal(
     connection: &mut Connection<'_>,
     vault: &Vault,
@@ -149,7 +149,7 @@ where
     }
 }
 
-/// How many rows are looked at in one statement.
+/// The number of rows that one statement reads.
 const ROWS: i64 = 50;
 
 pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> Outcome<Vec<KeyProof>> {
@@ -158,7 +158,7 @@ pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> Outcome
     Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
 }
 
-/// Those of the keys that are not known yet, if all fit.
+/// Returns the keys that are not in `known`, or an error if a key is missing or differs.
 pub(in crate::store) fn new_keys(
     vault: &Vault,
     known: &[KeyProof],
@@ -168,8 +168,8 @@ pub(in crate::store) fn new_keys(
     vault.sealer.new_keys(known, others).map_err(unfit)
 }
 
-/// Notes the new keys, one process after the other: of those that begin with different keys, the
-/// first decides.
+/// Records the new keys. Only one process at a time does so: if processes start with different
+/// keys, the first one decides.
 async fn note(connection: &mut Connection<'_>, vault: Vault, others: Vec<KeyProof>) -> Outcome<()> {
     if connection.dialect() == Dialect::Postgres {
         let lock = "LOCK TABLE secret_keys IN SHARE ROW EXCLUSIVE MODE";
@@ -190,7 +190,7 @@ async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> Outcome
     Ok(())
 }
 
-/// How many rows have a secret that the first key has not sealed.
+/// Counts the rows with a secret that the first key has not sealed.
 async fn stale(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<u64> {
     let mut rows = 0;
     for table in SealedTable::ALL {
@@ -203,10 +203,10 @@ async fn stale(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<u64> {
     Ok(rows)
 }
 
-/// Whether there are secrets that need another key than the first one: stale ones, but for those
-/// that are to be abandoned because they cannot be opened. Those of a key of the store, or of one
-/// of those just `forgotten`, that is not known here can be opened elsewhere: by a server that was
-/// started meanwhile, with a newer first key.
+/// Returns `true` if a secret needs another key than the first one. These are the stale secrets;
+/// with `abandon`, only those that can be opened. A secret whose key is not configured here still
+/// counts if that key is one of the store's or one of the `forgotten` ones: a server that was
+/// started meanwhile, with a newer first key, can open it.
 async fn need_others(
     connection: &mut Connection<'_>,
     vault: &Vault,
@@ -236,7 +236,7 @@ async fn need_others(
     Ok(false)
 }
 
-/// The next rows of a table that have a secret which the first key has not sealed, by their ids.
+/// Returns the next rows of a table with a secret that the first key has not sealed, sorted by id.
 async fn stale_rows(
     connection: &mut Connection<'_>,
     vault: &Vault,
@@ -252,7 +252,7 @@ async fn stale_rows(
     query.bind(RowId(after)).bind(ROWS).fetch_all(connection).await
 }
 
-/// Seals rows anew that nobody else changes meanwhile.
+/// Seals rows with the first key. The rows are locked.
 async fn reseal_rows(
     connection: &mut Connection<'_>,
     vault: &Vault,

@@ -1,4 +1,4 @@
-//! The secrets that accounts' requests are signed with.
+//! The secrets that sign the requests of accounts.
 
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
@@ -57,7 +57,7 @@ impl<D: Database> SigningStore for D {
     }
 }
 
-/// Makes the first secret of some accounts that have none, and returns the number of accounts.
+/// Creates the first secret of some accounts that have none. Returns the number of accounts.
 async fn make_missing(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<usize> {
     let lock = connection.dialect().exclusive_lock();
     let statement = format!(
@@ -73,8 +73,8 @@ async fn make_missing(connection: &mut Connection<'_>, vault: &Vault) -> Outcome
     Ok(without.len())
 }
 
-/// Makes the first secret of an account, as old as the account, unless the secret is there or the
-/// account is not.
+/// Creates the first secret of an account, with the account's time of creation. Does nothing if the
+/// secret exists or the account does not.
 pub(in crate::store) async fn make_first(
     connection: &mut Connection<'_>,
     vault: &Vault,
@@ -95,7 +95,7 @@ pub(in crate::store) async fn make_first(
     Ok(())
 }
 
-/// Adds a secret that signs beside the newest one until that expires.
+/// Adds a secret that signs beside the newest one, until that expires.
 async fn rotate(
     connection: &mut Connection<'_>,
     write: Write,

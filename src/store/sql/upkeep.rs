@@ -1,4 +1,4 @@
-//! Health, counts, and the removal of old rows.
+//! Health checks, counts, and the deletion of old rows.
 
 use std::future::Future;
 
@@ -33,13 +33,13 @@ pub(in crate::store) const OLD_KEYS: OldRows = OldRows {
 
 /// The part of the upkeep that depends on the database.
 pub(in crate::store) trait Upkept: Database {
-    /// Fails unless the store can be written to.
+    /// Returns an error unless the store can be written to.
     fn check_writable(&self) -> impl Future<Output = Result<()>> + Send;
     /// Returns the time of the database's own clock, if it has one.
     fn own_time(&self) -> impl Future<Output = Result<Option<Timestamp>>> + Send;
-    /// Makes the partitions of the days around `now`, if there are any.
+    /// Creates the partitions of the days around `now`, if the database has partitions.
     fn make_partitions(&self, now: Timestamp) -> impl Future<Output = Result<()>> + Send;
-    /// Removes history that ended before `before`.
+    /// Deletes history that ended before `before`.
     fn prune_history(
         &self,
         before: Timestamp,
@@ -112,7 +112,7 @@ impl<D: Upkept> UpkeepStore for D {
     }
 }
 
-/// Counts the jobs that wait. Instant, number of rows.
+/// Returns the statement that counts the jobs that wait. Parameters: instant, number of rows.
 pub(in crate::store) fn waiting(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Postgres => {

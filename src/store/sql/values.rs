@@ -1,6 +1,6 @@
 //! The stored form of domain values: ids as 16 bytes (`uuid` in PostgreSQL), instants as
-//! milliseconds, enumerations by name, but for the two of the tables of jobs. Neither database has
-//! unsigned integers.
+//! milliseconds, enumerations by name, except for the status and the trigger of jobs, which are
+//! numbers. Neither database has unsigned integers, so they are stored as signed ones.
 
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
@@ -26,24 +26,24 @@ use crate::domain::{
 use crate::store::ExecutorId;
 use crate::store::stored::{status_code, status_of, trigger_code, trigger_of};
 
-/// The smallest id of a job made at `at` or later.
+/// Returns the smallest id of a job made at `at` or later.
 pub(in crate::store) fn key_from(at: Timestamp) -> JobId {
     JobId::new(at, 0)
 }
 
-/// The smallest id above that of every job made at `at` or earlier.
+/// Returns the smallest id above those of all jobs made at `at` or earlier.
 pub(in crate::store) fn key_above(at: Timestamp) -> JobId {
     key_from(Timestamp::from_millis(at.as_millis().saturating_add(1)))
 }
 
-/// The smallest and the largest of these ids: bounds that tell PostgreSQL's planner which partitions
-/// hold them, which an array does not.
+/// Returns the smallest and the largest of these ids. As bounds of a query they tell PostgreSQL's
+/// planner which partitions contain the ids, which an array does not.
 pub(in crate::store) fn bounds(ids: impl IntoIterator<Item = JobId>) -> (JobId, JobId) {
     let (lowest, highest) = (JobId::from_bytes([0; 16]), JobId::from_bytes([u8::MAX; 16]));
     ids.into_iter().fold((highest, lowest), |(min, max), id| (min.min(id), max.max(id)))
 }
 
-/// Stores `$type` as `$stored`, by the two functions.
+/// Stores `$type` as `$stored`, with the two functions.
 macro_rules! stored {
     ($type:ty as $stored:ty, $encode:expr, $decode:expr) => {
         impl<D: Database> Type<D> for $type

@@ -1,4 +1,4 @@
-//! Accounts, within a transaction.
+//! Changes of accounts, within a transaction.
 
 use crate::domain::audit::Action;
 use crate::domain::plan::month_of;
@@ -10,7 +10,7 @@ use crate::store::sql::fault::Outcome;
 use crate::store::sql::query::Query;
 use crate::store::{Account, Usage, Write, sql};
 
-/// `false` if the name is taken.
+/// Stores an account. Returns `false` if the name is taken.
 pub(in crate::store) async fn insert_account(
     connection: &mut Connection<'_>,
     account: Account,
@@ -42,7 +42,7 @@ pub(in crate::store) async fn create_account(
     Ok(true)
 }
 
-/// What is changed is entered; a plan that it has already is not.
+/// Sets the plan. Nothing is recorded if the account already has it.
 pub(in crate::store) async fn set_plan(
     connection: &mut Connection<'_>,
     write: Write,
@@ -64,8 +64,9 @@ pub(in crate::store) async fn set_plan(
     Ok(true)
 }
 
-/// The jobs of this month are counted anew, as soon as the new plan limits them: those that were
-/// made under a plan that does not were not counted. What the counter held is kept for that.
+/// Removes the month's counter, so that the jobs are counted again when the new plan limits them:
+/// jobs made under a plan without a quota were not counted. The old value is kept under the
+/// negative month as a lower bound for the new count.
 async fn forget_month(connection: &mut Connection<'_>, write: Write) -> Outcome<()> {
     let month = month_of(write.now);
     let forgotten: Option<i64> = sql::query_scalar(
@@ -88,7 +89,8 @@ async fn forget_month(connection: &mut Connection<'_>, write: Write) -> Outcome<
     Ok(())
 }
 
-/// What is being done to what the account has is waited for.
+/// Suspends or resumes an account. In PostgreSQL, this does not wait for work that was admitted
+/// with the shared lock: `Database::fence_suspension` does, after the commit.
 pub(in crate::store) async fn set_suspended(
     connection: &mut Connection<'_>,
     write: Write,
@@ -116,10 +118,10 @@ pub(in crate::store) async fn set_suspended(
     Ok(true)
 }
 
-/// What there is of what plans limit, as [`used`] understands it.
+/// The counts of an account's objects, in the order in which [`used`] expects them.
 pub(in crate::store) type Counted = (i64, i64, i64, Option<i64>, Option<Timestamp>);
 
-/// Counts what an account uses.
+/// Returns the query that counts an account's objects.
 pub(in crate::store) fn counted(id: AccountId, now: Timestamp) -> Query<Counted> {
     sql::query_as(
         "SELECT

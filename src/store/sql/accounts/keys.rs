@@ -10,7 +10,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::{KeyCreated, NewKey, Rotated, Rotation, Write};
 
-/// How many keys of the account work.
+/// Counts the keys of the account that are neither revoked nor expired.
 async fn working_keys(connection: &mut Connection<'_>, write: Write) -> Outcome<u64> {
     let working: i64 = sql::query_scalar(
         "SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
@@ -53,7 +53,7 @@ pub(in crate::store) async fn create_key(
     Ok(KeyCreated::Done)
 }
 
-/// One rotation after the other, so that there are never too many keys.
+/// Rotates a key. The account is locked, so that concurrent rotations never exceed [`MOST_KEYS`].
 pub(in crate::store) async fn rotate_key(
     connection: &mut Connection<'_>,
     write: Write,

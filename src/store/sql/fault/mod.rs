@@ -1,4 +1,4 @@
-//! Failures of a database, before the adapter knows which operation reports them.
+//! Failures of a database, before the adapter adds the operation that failed.
 
 mod postgres;
 mod sqlite;
@@ -9,26 +9,26 @@ use sqlx::postgres::PgDatabaseError;
 
 use crate::store::{StoreError, StoreErrorKind};
 
-/// A failure inside an adapter. It can be cloned, because one failed transaction may have held the
+/// A failure inside an adapter. It can be cloned, because one failed transaction may contain the
 /// writes of several callers.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct Fault {
     pub(in crate::store) kind: StoreErrorKind,
     pub(in crate::store) message: String,
     pub(in crate::store) remedy: Remedy,
-    /// The server never saw the work.
+    /// `true` if the server never received the work.
     is_void: bool,
 }
 
-/// The reaction of the PostgreSQL adapter to a failure. SQLite needs none: its one writer makes its
-/// connection anew after any failed transaction.
+/// The reaction of the PostgreSQL adapter to a failure. SQLite needs none: its one writer replaces
+/// its connection after any failed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Remedy {
     /// Report the failure.
     None,
     /// Drop the connection: its state is unknown.
     Reconnect,
-    /// Repeat the work: it met a concurrent transaction.
+    /// Repeat the work: it conflicted with a concurrent transaction.
     Repeat,
     /// Repeat the work without the rows that another transaction has locked, if it can skip them.
     PassOver,
@@ -42,23 +42,23 @@ pub(in crate::store) enum Remedy {
 pub(in crate::store) type Outcome<T> = Result<T, Fault>;
 
 impl Fault {
-    /// A failure that has no remedy.
+    /// Returns a failure that has no remedy.
     pub(in crate::store) fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), remedy: Remedy::None, is_void: false }
     }
 
-    /// The server did not answer in time.
+    /// Returns the failure of a server that did not answer in time.
     pub(in crate::store) fn no_answer() -> Self {
         Self::new(StoreErrorKind::Unavailable, "the server does not answer").with(Remedy::Reconnect)
     }
 
-    /// The same failure with a remedy.
+    /// Returns the same failure with a remedy.
     pub(in crate::store) fn with(self, remedy: Remedy) -> Self {
         Self { remedy, ..self }
     }
 
-    /// The same failure on a connection that the server had accepted. A refusal at that point says
-    /// nothing about the work, which may have been done.
+    /// Returns the same failure on a connection that the server had accepted. A refusal at that
+    /// point says nothing about the work, which may have been done.
     pub(in crate::store) fn midway(self) -> Self {
         match self.kind {
             StoreErrorKind::Refused => Self { kind: StoreErrorKind::Unavailable, ..self },
@@ -66,12 +66,12 @@ impl Fault {
         }
     }
 
-    /// The same failure, before the server saw the work.
+    /// Returns the same failure, marked as one before the server received the work.
     pub(in crate::store) fn void(self) -> Self {
         Self { is_void: true, ..self }
     }
 
-    /// The error of a contract's method.
+    /// Returns the error of a contract's method.
     pub(in crate::store) fn of(self, operation: &'static str) -> StoreError {
         let error = StoreError::new(operation, self.kind, self.message);
         if self.is_void { error.void() } else { error }
@@ -123,7 +123,7 @@ impl From<sqlx::Error> for Fault {
     }
 }
 
-/// Returns `true` if the TLS handshake failed. A rejected certificate arrives as a failed read.
+/// Returns `true` if the TLS handshake failed. A rejected certificate is reported as a failed read.
 fn is_of_tls(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Tls(_) => true,

@@ -14,7 +14,7 @@ pub(super) fn fault(error: &PgDatabaseError) -> Fault {
     let code = error.code();
     let overtaken = error.constraint() == Some(OVERTAKEN);
     let kind = if overtaken { StoreErrorKind::Unavailable } else { kind_of_code(code) };
-    // The message only: the detail quotes stored values, which may be secret.
+    // Only the message: the detail quotes stored values, which may be secret.
     let said = error.message();
     let message = match meaning(code) {
         Some(meaning) => format!("{meaning}: {said} ({code})"),
@@ -37,7 +37,7 @@ pub(super) fn fault(error: &PgDatabaseError) -> Fault {
 /// first two characters are the class.
 fn kind_of_code(code: &str) -> StoreErrorKind {
     match (code.get(..2).unwrap_or(""), code) {
-        // lock_not_available: `lock_timeout` has passed.
+        // lock_not_available: `lock_timeout` has expired.
         (_, "55P03") => StoreErrorKind::Locked,
         // disk_full, configuration_limit_exceeded.
         (_, "53100" | "53400") => StoreErrorKind::Full,
@@ -64,9 +64,9 @@ fn meaning(code: &str) -> Option<&'static str> {
         (_, "3D000") => Some("there is no such database: check the name in the store's URL"),
         (_, "42501") => Some("the user lacks a right: let it own the database"),
         (_, "53100") => Some("the server's disk is full"),
-        (_, "53300") => Some("the server takes no more connections"),
+        (_, "53300") => Some("the server accepts no more connections"),
         (_, "55P03") => Some("another transaction holds a lock"),
-        (_, "57014") => Some("it took too long"),
+        (_, "57014") => Some("the statement took too long"),
         (_, "25006") => Some("the server is read-only"),
         (_, "XX001" | "XX002") => Some("the server's data is damaged, restore it from a backup"),
         _ => None,

@@ -34,7 +34,7 @@ fn meaning(code: i32) -> Option<&'static str> {
     match code & 0xff {
         5 | 6 => Some("another process is writing to the file"),
         8 => Some("the file cannot be written to"),
-        10 => Some("the disk does not read or write"),
+        10 => Some("the disk failed to read or write"),
         11 => Some("the file is damaged, restore it from a backup"),
         13 => Some("the disk, or the file's allowed size, is full"),
         26 => Some("the file is not an SQLite database"),

@@ -1,4 +1,4 @@
-//! Jobs that users end: by cancelling them, or with their schedule.
+//! Jobs that end because a user cancels them or deletes their schedule.
 
 use sqlx::AssertSqlSafe;
 
@@ -16,7 +16,8 @@ use crate::store::sql::fault::Outcome;
 use crate::store::sql::{self, audit};
 use crate::store::{Cancelled, Write};
 
-/// Cancels a job. Locks the schedule's state before the job, in the order of all others.
+/// Cancels a job. It locks the schedule's state before the job, in the order that all transactions
+/// use.
 pub(super) async fn cancel(
     connection: &mut Connection<'_>,
     write: Write,
@@ -66,7 +67,7 @@ pub(super) async fn cancel(
     }
 }
 
-/// Returns the result for a job that is not among the unfinished ones.
+/// Returns the result for a job that is not unfinished.
 async fn finished_or_unknown(
     connection: &mut Connection<'_>,
     write: Write,
@@ -77,8 +78,8 @@ async fn finished_or_unknown(
     Ok(if has_ended { Cancelled::Finished } else { Cancelled::NotFound })
 }
 
-/// Ends the waiting jobs of a schedule that was deleted, and forbids its running ones to be retried.
-/// All are locked at once, so that none begins to run or to wait in between.
+/// Ends the waiting jobs of a schedule that was deleted, and forbids retries of its running ones.
+/// All are locked at once, so that none starts to run or to wait in between.
 pub(in crate::store::sql) async fn end_jobs_of(
     connection: &mut Connection<'_>,
     write: Write,
@@ -108,8 +109,7 @@ pub(in crate::store::sql) async fn end_jobs_of(
     Ok(())
 }
 
-/// Ends waiting jobs of an account, which are locked. A job keeps showing the result of its last
-/// attempt.
+/// Ends waiting jobs of an account, which are locked. A job keeps the result of its last attempt.
 async fn end_waiting(
     connection: &mut Connection<'_>,
     write: Write,
@@ -140,7 +140,7 @@ async fn end_waiting(
 /// Returns the statement that adds cancelled jobs to the history, without its condition.
 fn record(dialect: Dialect) -> String {
     let last_attempt = match dialect {
-        // Not flattened: each job looks its attempt up, in one partition.
+        // `OFFSET 0` prevents flattening, so each job looks its attempt up in one partition.
         Dialect::Postgres => {
             "LEFT JOIN LATERAL (
                  SELECT * FROM attempts WHERE job_id = r.id AND number = r.attempt_number OFFSET 0

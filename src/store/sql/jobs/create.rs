@@ -1,4 +1,4 @@
-//! Jobs that users ask for.
+//! Creates the jobs that users ask for.
 
 use sqlx::{AssertSqlSafe, FromRow};
 
@@ -30,7 +30,7 @@ pub(super) async fn trigger(
     Ok(triggered)
 }
 
-/// Creates a job of the schedule of a finished one.
+/// Creates a new job of the schedule of a finished one.
 pub(super) async fn retry(
     connection: &mut Connection<'_>,
     write: Write,
@@ -58,9 +58,9 @@ pub(super) async fn retry(
     Ok(Retried::Created(ticket))
 }
 
-/// The schedule's row is locked by a statement of its own, so that the next one sees the version that
-/// is current then, and a delete comes wholly before or after. The account's counter is taken last, so
-/// that it is held for a short time, and nothing is counted that is not created.
+/// Creates a job. A separate statement locks the schedule's row, so that the next one sees the
+/// current version, and a delete happens completely before or after. The account's counter is
+/// locked last, so that it is locked for a short time only. Only jobs that are created are counted.
 async fn create(
     connection: &mut Connection<'_>,
     write: Write,
@@ -94,13 +94,13 @@ async fn create(
     Ok(Triggered::Created(insert.bind(write.now).fetch_one(connection).await?))
 }
 
-/// Creates a job of a schedule by one statement of PostgreSQL: where the account has no quota to be
-/// counted and the call no reservation to be marked, as nearly always, nothing is to be decided in
-/// between.
+/// Creates a job of a schedule in one statement of PostgreSQL. Most calls can use it: it needs no
+/// decision in between, because the account has no quota to count and the call has no reservation
+/// to mark.
 ///
-/// What is locked is locked in the order of all others: the schedule's row is not looked at before the
-/// account's. The row of an account that was suspended, or of a schedule that was changed, after the
-/// statement began may be seen as it was before: then the job was asked for before that.
+/// It locks rows in the order that all transactions use: the account's row before the schedule's.
+/// If the account was suspended or the schedule changed after the statement began, the statement
+/// may see the old row: then the job counts as asked for before that.
 const TRIGGER: &str = "
     WITH admitted AS MATERIALIZED (
         SELECT suspended_at FROM accounts WHERE id = $3 FOR KEY SHARE
@@ -164,7 +164,7 @@ pub(super) async fn trigger_at_once(
     match attempted {
         Some(Attempted { ticket: Some(ticket), .. }) => Ok(Triggered::Created(ticket)),
         Some(Attempted { is_found: true, .. }) => {
-            // It waited for the schedule, and does not see what that has become.
+            // The statement waited for the schedule's row, and does not see its new version.
             let message = "the schedule was changed while it was triggered";
             Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::Repeat))
         }

@@ -1,9 +1,9 @@
 //! Lists of jobs.
 //!
-//! A list is of two tables: jobs that have not finished, of which an account has few, and those that
-//! have. The filters decide which index of these serves it: a schedule's jobs; an account's failed or
-//! unscheduled ones; or all of an account. PostgreSQL's planner finds it, and reads the partitions from
-//! the newest on, as far as the page reaches. SQLite is told.
+//! A list reads two tables: the unfinished jobs, of which an account has few, and the finished
+//! ones. The filters decide which index of these fits: a schedule's jobs; an account's failed or
+//! unscheduled ones; or all of an account. PostgreSQL's planner finds the index, and reads the
+//! partitions from the newest on until the page is full. SQLite gets the index by name.
 
 use futures_util::TryStreamExt;
 use sqlx::AssertSqlSafe;
@@ -20,8 +20,8 @@ use crate::store::sql::values::{bounds, key_above, key_from};
 use crate::store::vault::Vault;
 use crate::store::{JobPage, JobQuery, sql};
 
-/// Returns the statement that reads whole jobs, newest first; of a response no more characters than it
-/// may have bytes, and its length.
+/// Returns the statement that reads whole jobs, newest first. Of a response, it reads at most as
+/// many characters as the response may have bytes, and its length.
 pub(in crate::store) fn rows(dialect: Dialect) -> String {
     format!(
         concat!(
@@ -80,7 +80,7 @@ pub(super) async fn list(
     Ok(JobPage { jobs, total: total.unsigned_abs(), has_more })
 }
 
-/// Counts the jobs that pass the filters, as far as [`JOBS_COUNTED`].
+/// Returns the statement that counts the jobs that pass the filters, up to [`JOBS_COUNTED`].
 fn count(dialect: Dialect, account: AccountId, query: &JobQuery) -> Builder {
     let mut sql = Builder::new("SELECT count(*) FROM (");
     for (number, table) in tables(query).into_iter().enumerate() {
@@ -91,8 +91,9 @@ fn count(dialect: Dialect, account: AccountId, query: &JobQuery) -> Builder {
     sql
 }
 
-/// Reads the ids of the page and one more, newest first. Of two tables, PostgreSQL reads from each as
-/// many as the page needs if all are from there; SQLite merges two indexes that are in this order.
+/// Returns the statement that reads the ids of the page and one more, newest first. If there are
+/// two tables, PostgreSQL reads a full page from each; SQLite merges two indexes that have this
+/// order.
 pub(in crate::store) fn page(dialect: Dialect, account: AccountId, query: &JobQuery) -> Builder {
     let limit = i64::from(query.limit) + 1;
     let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
@@ -114,8 +115,8 @@ pub(in crate::store) fn page(dialect: Dialect, account: AccountId, query: &JobQu
     sql
 }
 
-/// The tables that have jobs of the status, and the index of each that leaves the fewest rows to be
-/// looked at.
+/// Returns the tables that have jobs with the status, each with the index that leaves the fewest
+/// rows to read.
 fn tables(query: &JobQuery) -> Vec<(&'static str, &'static str)> {
     let ended = match (query.status, query.schedule, query.trigger) {
         (_, Some(_), _) => "jobs_schedule",
@@ -145,7 +146,7 @@ fn push_filters(
         sql.push(" AND schedule_id = ").bind(schedule);
     }
     match query.status {
-        // In the words of the partial index, which a bound value would not match.
+        // A literal, because the partial index does not match a parameter.
         Some(JobStatus::Failed) => _ = sql.push(" AND status = 3"),
         Some(status) => _ = sql.push(" AND status = ").bind(status),
         None => {}

@@ -1,4 +1,4 @@
-//! Jobs: created, read and cancelled by users.
+//! Jobs: creating, reading and cancelling them for users.
 
 mod cancel;
 mod create;

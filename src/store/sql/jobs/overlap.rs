@@ -1,8 +1,8 @@
 //! The active and the held job of a schedule whose overlap policy is `skip` or `queue_one`.
 //!
-//! The two are columns of the schedule's state. The active job keeps ticks from starting; the held one
-//! waits for its end, PENDING without a start. Every transaction that ends a job or changes the policy
-//! goes through here, and has locked the state's row.
+//! The two are columns of the schedule's state. The active job keeps ticks from starting. The held
+//! job waits for its end: it is PENDING and has no start time. Every transaction that ends a job or
+//! changes the policy uses this module, and has locked the state's row.
 
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
@@ -25,7 +25,7 @@ struct EndedRow {
     job: Hex,
 }
 
-/// Returns the statement that makes held jobs active whose active ones have ended.
+/// Returns the statement that makes held jobs active if their active ones have ended.
 pub(in crate::store) fn follow(dialect: Dialect) -> String {
     let columns = [("shard", Of::Number), ("schedule", Of::Id), ("job", Of::Id)];
     format!(
@@ -37,8 +37,8 @@ pub(in crate::store) fn follow(dialect: Dialect) -> String {
     )
 }
 
-/// Lets held jobs follow the active ones that have ended; returns the tickets of those that may start
-/// now.
+/// Makes held jobs active if the active ones have ended. Returns the tickets of those that may
+/// start now.
 pub(in crate::store) async fn release(
     connection: &mut Connection<'_>,
     now: Timestamp,
@@ -58,8 +58,8 @@ pub(in crate::store) async fn release(
     start(connection, now, &followers.into_iter().flatten().collect::<Vec<_>>()).await
 }
 
-/// Lets held jobs start. The sums keep the planner from the indexes of waiting jobs, and PostgreSQL
-/// gets the ids that it has locked as an array: see the claims.
+/// Starts held jobs. `+ 0` keeps the planner from the indexes of waiting jobs, and PostgreSQL gets
+/// the ids that it has locked as an array, as in the claims.
 async fn start(
     connection: &mut Connection<'_>,
     now: Timestamp,
@@ -84,7 +84,7 @@ async fn start(
     tickets(connection, &started).await
 }
 
-/// Forgets a held job that was cancelled.
+/// Removes a held job that was cancelled from the state.
 pub(super) async fn forget_held(connection: &mut Connection<'_>, ended: Ended) -> Outcome<()> {
     let forget = sql::query(
         "UPDATE schedule_state SET held_job_id = NULL
@@ -94,7 +94,8 @@ pub(super) async fn forget_held(connection: &mut Connection<'_>, ended: Ended) -
     Ok(())
 }
 
-/// Makes the newest unfinished job of a tick the active one: ticks overlap no longer.
+/// Makes the newest unfinished job of a tick the active one, because ticks must not overlap any
+/// more.
 pub(in crate::store::sql) async fn find_active(
     connection: &mut Connection<'_>,
     account: AccountId,
@@ -114,7 +115,7 @@ pub(in crate::store::sql) async fn find_active(
     Ok(())
 }
 
-/// Lets ticks overlap: no job is active any more, a held job starts.
+/// Allows ticks to overlap: no job is active any more, and a held job starts.
 pub(in crate::store::sql) async fn allow(
     connection: &mut Connection<'_>,
     now: Timestamp,

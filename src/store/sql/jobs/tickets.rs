@@ -22,8 +22,8 @@ impl<R: StoreRow> FromRow<'_, R> for Ticket {
     }
 }
 
-/// Returns the statement that reads the tickets of jobs. The sums keep the planner from the indexes of
-/// waiting jobs.
+/// Returns the statement that reads the tickets of jobs. `+ 0` keeps the planner from the indexes
+/// of waiting jobs.
 pub(in crate::store) fn read(dialect: Dialect) -> String {
     format!(
         "SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
@@ -34,8 +34,8 @@ pub(in crate::store) fn read(dialect: Dialect) -> String {
     )
 }
 
-/// Returns the tickets of the jobs that wait for an attempt and may have one, in the order of their
-/// ids.
+/// Returns the tickets of those jobs that wait for an attempt and are not held, in the order of
+/// their ids.
 pub(in crate::store) async fn tickets(
     connection: &mut Connection<'_>,
     jobs: &[JobId],

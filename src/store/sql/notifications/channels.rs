@@ -1,4 +1,4 @@
-//! Channels.
+//! The channels of accounts.
 
 use sqlx::{AssertSqlSafe, FromRow};
 
@@ -13,10 +13,10 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::{ChannelChanged, ChannelCreated, TESTS_PER_HOUR, TryAllowed, Write};
 
-/// How long test notifications of a channel are counted together.
+/// The window in which test notifications of a channel are counted, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
 
-/// A change of a channel, its configuration encrypted.
+/// A change of a channel, with its configuration encrypted.
 #[derive(Clone, Debug)]
 pub(in crate::store) struct SealedChange {
     pub(in crate::store) label: Option<String>,
@@ -65,7 +65,7 @@ pub(in crate::store) async fn create_channel(
     Ok(ChannelCreated::Done)
 }
 
-/// All channels of an account, newest first.
+/// Returns all channels of an account, newest first.
 pub(in crate::store) async fn channels(
     connection: &mut Connection<'_>,
     account: AccountId,
@@ -77,7 +77,7 @@ pub(in crate::store) async fn channels(
     sql::query_as(query).bind(account).fetch_all(connection).await
 }
 
-/// One channel, its configuration encrypted.
+/// Returns one channel, with its configuration encrypted.
 pub(in crate::store) async fn channel(
     connection: &mut Connection<'_>,
     account: AccountId,
@@ -89,7 +89,7 @@ pub(in crate::store) async fn channel(
     sql::query_as(query).bind(account).bind(id).fetch_optional(connection).await
 }
 
-/// What a change has to know of a channel.
+/// The columns of a channel that a change needs.
 #[derive(FromRow)]
 struct Held {
     label: String,
@@ -113,7 +113,7 @@ async fn hold(
     query.fetch_optional(connection).await
 }
 
-/// Changes a channel whose configuration still has this revision.
+/// Changes a channel if its configuration still has this revision.
 pub(in crate::store) async fn change_channel(
     connection: &mut Connection<'_>,
     write: Write,
@@ -155,7 +155,7 @@ pub(in crate::store) async fn change_channel(
     Ok(ChannelChanged::Done)
 }
 
-/// Lets everything that waits for a channel be looked at now: it fails, with the reason.
+/// Makes everything that waits for a channel due now, so that it fails with the reason.
 pub(in crate::store) async fn wake(
     connection: &mut Connection<'_>,
     account: AccountId,
@@ -181,7 +181,7 @@ pub(in crate::store) async fn wake(
     Ok(())
 }
 
-/// Deletes a channel and detaches it everywhere.
+/// Deletes a channel and detaches it from all preferences.
 pub(in crate::store) async fn delete_channel(
     connection: &mut Connection<'_>,
     write: Write,
@@ -214,7 +214,7 @@ pub(in crate::store) async fn delete_channel(
     Ok(true)
 }
 
-/// Counts a test notification.
+/// Counts a test notification, if the channel may have one more.
 pub(in crate::store) async fn count_test(
     connection: &mut Connection<'_>,
     account: AccountId,
@@ -243,7 +243,7 @@ pub(in crate::store) async fn count_test(
     Ok(TryAllowed::Yes)
 }
 
-/// Marks a channel as verified whose configuration still has this revision.
+/// Marks a channel as verified if its configuration still has this revision.
 pub(in crate::store) async fn verify_channel(
     connection: &mut Connection<'_>,
     write: Write,
@@ -276,7 +276,8 @@ pub(in crate::store) async fn verify_channel(
     Ok(ChannelChanged::Done)
 }
 
-/// Takes `verified` away from a channel. A suspended account's, too: its reader may unsubscribe.
+/// Takes `verified` away from a channel. This works for a suspended account, too, because a reader
+/// must be able to unsubscribe.
 pub(in crate::store) async fn unverify_channel(
     connection: &mut Connection<'_>,
     write: Write,
@@ -293,7 +294,7 @@ pub(in crate::store) async fn unverify_channel(
     Ok(true)
 }
 
-/// Takes `verified` away from a channel that is held.
+/// Takes `verified` away from a channel that is locked.
 pub(in crate::store) async fn lose_verified(
     connection: &mut Connection<'_>,
     write: Write,

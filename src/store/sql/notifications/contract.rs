@@ -1,4 +1,4 @@
-//! Notification channels, preferences and alerts.
+//! The contracts of notification channels, preferences and alerts.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which of the due deliveries a claim takes: some of each channel, account and type of channel.
+//! Chooses the due deliveries that a claim takes: some of each channel, account and channel type.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,11 +6,11 @@ use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId, DeliveryId};
 use crate::store::DeliveryClaim;
 
-/// A due delivery, whose and where to; the type is absent if the channel is gone. Then how many were
-/// looked at.
+/// A due delivery with its account, its channel and the channel's type, which is absent if the
+/// channel is deleted; then the number of rows that the query has read.
 pub(in crate::store) type Found = (DeliveryId, AccountId, ChannelId, Option<ChannelType>, i64);
 
-/// What a claim may still take, and what it has taken.
+/// The deliveries that a claim has chosen, and the limits for further ones.
 pub(in crate::store) struct Shares {
     pub(in crate::store) left: u32,
     pub(in crate::store) picked: Vec<DeliveryId>,
@@ -34,13 +34,13 @@ impl Shares {
         }
     }
 
-    /// The types of which nothing more may be taken.
+    /// Returns the channel types of which no more deliveries may be taken.
     pub(in crate::store) fn full_types(&self) -> Vec<&'static str> {
         let full = self.types.iter().filter(|(_, left)| *left == 0);
         full.map(|(kind, _)| kind.as_str()).collect()
     }
 
-    /// Takes what there is room for.
+    /// Takes as many deliveries as the limits allow.
     pub(in crate::store) fn take(&mut self, found: Vec<Found>) {
         for (delivery, account, channel, kind, _) in found {
             let of_account = self.accounts.entry(account).or_default();
@@ -56,7 +56,7 @@ impl Shares {
                 *left -= 1;
             }
             self.picked.push(delivery);
-            // It has had its share.
+            // The query returned the share of this channel; the next query leaves the channel out.
             self.busy.insert(channel);
         }
         let full = self.accounts.iter().filter(|(_, count)| **count >= self.per_account);

@@ -1,4 +1,4 @@
-//! What there is to do for a notifier.
+//! The work that waits for a notifier.
 
 use crate::domain::Timestamp;
 use crate::store::sql;
@@ -6,7 +6,8 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::{AlertWork, WAITING_COUNTED};
 
-/// Where counting stops. Nobody does anything for deleted accounts.
+/// Parameter: the maximum to which deliveries are counted. The work of deleted accounts is left
+/// out; their deliveries are still counted.
 pub(in crate::store) const WORK: &str = "
     WITH gone AS (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     SELECT (SELECT at FROM notification_events
@@ -22,10 +23,11 @@ pub(in crate::store) const WORK: &str = "
            (SELECT count(*) FROM
                 (SELECT 1 AS one FROM notification_deliveries WHERE status < 3 LIMIT $1) AS w)";
 
-/// The oldest event, the next incident, the next try, the end of the next claim, how many wait.
+/// The oldest event, the next incident, the next try, the end of the next claim, and the number of
+/// waiting deliveries.
 type Row = (Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, i64);
 
-/// What there is to do at `now`.
+/// Returns the work that waits at `now`.
 pub(in crate::store) async fn alert_work(
     connection: &mut Connection<'_>,
     now: Timestamp,

@@ -1,4 +1,4 @@
-//! The change of a schedule.
+//! Changes of a schedule.
 
 use sqlx::AssertSqlSafe;
 
@@ -16,7 +16,7 @@ use crate::store::sql::jobs::overlap;
 use crate::store::sql::{self, audit};
 use crate::store::{Change, Changed, Expected, Write};
 
-/// Applies a change if the schedule is still as it was read.
+/// Applies a change if the schedule has not changed since it was read.
 pub(super) async fn change(
     connection: &mut Connection<'_>,
     write: Write,
@@ -110,8 +110,8 @@ fn update_state(
         .bind(version.map(|version| i16::from(version.definition.max_retries)))
 }
 
-/// Does what a change of the overlap policy, from the first to the second one, means for the active and
-/// the held job.
+/// Updates the active and the held job after the overlap policy has changed from the first to the
+/// second one.
 async fn follow_policy(
     connection: &mut Connection<'_>,
     write: Write,

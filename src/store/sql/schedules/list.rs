@@ -14,7 +14,7 @@ use crate::store::sql::query::Builder;
 use crate::store::vault::Vault;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
 
-/// Returns the statement that reads whole schedules, in the order of their ids in the parameter.
+/// Returns the statement that reads whole schedules, in the order of the ids in the parameter.
 pub(in crate::store) fn rows(dialect: Dialect) -> String {
     let (join, listed) = (dialect.ordered_join(), dialect.listed("$1"));
     format!(
@@ -60,7 +60,7 @@ pub(super) async fn list(
     Ok(SchedulePage { schedules, total: total.unsigned_abs(), has_more })
 }
 
-/// Counts the schedules that pass the filters.
+/// Returns the statement that counts the schedules that pass the filters.
 pub(in crate::store) fn count(
     dialect: Dialect,
     account: AccountId,
@@ -72,8 +72,8 @@ pub(in crate::store) fn count(
     sql
 }
 
-/// Reads the ids of the page and one more, in its order. Only ids: sorting whole rows would hold all
-/// bodies of the account in memory.
+/// Returns the statement that reads the ids of the page and one more, in the query's order. It
+/// reads only ids: sorting whole rows would load all bodies of the account into memory.
 pub(in crate::store) fn page(
     dialect: Dialect,
     account: AccountId,
@@ -83,7 +83,7 @@ pub(in crate::store) fn page(
     let (key, of_state) = match field {
         SortField::Name => ("s.name", false),
         SortField::CreatedAt => ("s.created_at", false),
-        // No instant is negative: absent ones come first.
+        // Instants are never negative, so -1 puts absent ones first.
         SortField::NextTick => ("coalesce(st.next_tick, -1)", true),
         SortField::LastRun => ("coalesce(st.last_run_at, -1)", true),
     };
@@ -106,7 +106,7 @@ pub(in crate::store) fn page(
     sql
 }
 
-/// Names the tables that are looked at; each more costs a look-up a row.
+/// Appends the tables that the query needs. Each further table costs one look-up per row.
 fn push_tables(sql: &mut Builder, dialect: Dialect, query: &ScheduleQuery, with_state: bool) {
     let join = dialect.ordered_join();
     sql.push(" FROM schedules AS s");
@@ -129,8 +129,8 @@ fn push_filters(sql: &mut Builder, dialect: Dialect, account: AccountId, query: 
         sql.push(" AND v.http_method = ").bind(method);
     }
     if let Some(text) = &query.contains {
-        // lower() knows ASCII only (in PostgreSQL by the columns' collation), as does this one. No
-        // character has a meaning of its own, as it would in a LIKE pattern.
+        // lower() changes ASCII only (in PostgreSQL by the columns' collation), like
+        // to_ascii_lowercase. Unlike in a LIKE pattern, no character of the text is special.
         let text = text.to_ascii_lowercase();
         let columns = ["s.name", "coalesce(s.description, '')", "v.endpoint"];
         for (column, start) in columns.into_iter().zip([" AND (", " OR ", " OR "]) {

@@ -1,4 +1,4 @@
-//! Schedules: created, read, changed and deleted by users.
+//! Schedules: creating, reading, changing and deleting them for users.
 
 mod change;
 pub(in crate::store) mod list;
@@ -124,11 +124,11 @@ const ROW: &str = concat!(
         AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
 );
 
-/// Locks the account and, if `most` limits its schedules, counts them. Returns their number if `count`
-/// more would be too many.
+/// Locks the account and, if `most` limits its schedules, counts them. Returns their number if
+/// `count` more would exceed the limit.
 ///
-/// A transaction that counts takes the exclusive lock at once: two that first took the shared one
-/// would wait for each other.
+/// A transaction that counts takes the exclusive lock, so that concurrent ones count one after the
+/// other.
 async fn admit_schedules(
     connection: &mut Connection<'_>,
     write: Write,
@@ -181,8 +181,8 @@ impl<'n> From<&'n NewSchedule> for ScheduleRow<'n> {
     }
 }
 
-/// Returns the statements that store schedules of one account and their states. PostgreSQL's state
-/// also has the columns that a leader would otherwise read from two other tables.
+/// Returns the statements that store schedules of one account and their states. In PostgreSQL, the
+/// state also has the columns that a leader would otherwise read from two other tables.
 fn insert_schedules(dialect: Dialect, write: Write, schedules: &[NewSchedule]) -> [sql::Query; 2] {
     let rows = json(&schedules.iter().map(ScheduleRow::from).collect::<Vec<_>>());
     let insert_schedules = format!(
@@ -234,8 +234,9 @@ fn insert_schedules(dialect: Dialect, write: Write, schedules: &[NewSchedule]) -
     [insert_schedules, insert_states.bind(rows)]
 }
 
-/// Each statement sees what was committed before it. So the state's row is removed before the jobs are
-/// read: jobs that a leader fired before that are found, and none is fired after it.
+/// Deletes a schedule. Each statement sees the rows that were committed before it. So the state's
+/// row is removed before the jobs are read: jobs that a leader fired before are found, and none is
+/// fired after.
 async fn delete(connection: &mut Connection<'_>, write: Write, id: ScheduleId) -> Outcome<bool> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let deleted = sql::query_as(

@@ -1,6 +1,6 @@
-//! Skips: ranges of ticks that became no jobs.
+//! Skips: ranges of ticks that did not become jobs.
 //!
-//! A transaction that records one has locked the schedule's state.
+//! A transaction that records a skip has locked the schedule's state.
 
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
@@ -21,13 +21,13 @@ pub(in crate::store) struct NewSkip {
     pub(in crate::store) reason: SkipReason,
 }
 
-/// A number of ticks as it is stored.
+/// Returns the stored form of a number of ticks.
 pub(in crate::store) fn counted(count: u32) -> i32 {
     count.min(SKIP_COUNT_CAP).cast_signed()
 }
 
-/// Records a skip. If the schedule's newest one has the same reason and no job of a tick has followed
-/// it, it is extended.
+/// Records a skip. It extends the schedule's newest skip instead if that has the same reason and no
+/// job of a tick lies in between.
 pub(in crate::store) async fn record(
     connection: &mut Connection<'_>,
     skip: NewSkip,
@@ -62,7 +62,8 @@ pub(in crate::store) async fn record(
     Ok(())
 }
 
-/// In PostgreSQL, the state names the skip that may be extended.
+/// Returns the statement that extends a skip in PostgreSQL, where the state contains the id of the
+/// skip that may be extended.
 fn extend_open(skip: NewSkip) -> sql::Query {
     sql::query(
         "UPDATE skips AS k SET last_tick = $3, count = least(k.count + $4, $5)
@@ -79,7 +80,7 @@ fn extend_open(skip: NewSkip) -> sql::Query {
     .bind(skip.range.first)
 }
 
-/// In SQLite, it is the newest one, unless a job of a tick lies between the two.
+/// Extends the newest skip in SQLite, unless a job of a tick lies in between.
 async fn extend_newest(connection: &mut Connection<'_>, skip: NewSkip) -> Outcome<bool> {
     let newest = sql::query_as(
         "SELECT id, last_tick, reason FROM skips WHERE schedule_id = $1
@@ -119,7 +120,7 @@ fn has_job_between(skip: NewSkip, after: Timestamp) -> sql::ScalarQuery<bool> {
     .bind(skip.account)
 }
 
-/// Returns the statement that reads a page of a schedule's skips and one more, the newest first.
+/// Returns the statement that reads a page of a schedule's skips and one more, newest first.
 pub(super) fn listed(
     account: AccountId,
     schedule: ScheduleId,

@@ -26,7 +26,7 @@ struct VersionRow<'v> {
     sign_requests: bool,
 }
 
-/// The columns of a row, in the order of the statement.
+/// The columns of a row, in the order of the insert statement.
 const COLUMNS: &[(&str, Of)] = &[
     ("id", Of::Id),
     ("schedule_id", Of::Id),
@@ -82,7 +82,7 @@ pub(super) fn insert_versions<'v>(
     sql::query(AssertSqlSafe(insert)).bind(write.account).bind(write.now).bind(rows)
 }
 
-/// Returns the statement that records that no schedule uses a version any more. Upkeep removes the
+/// Returns the statement that marks a version as no longer used by its schedule. Upkeep deletes the
 /// version when no job uses it either.
 pub(super) fn retire_version(write: Write, id: VersionId) -> sql::Query {
     sql::query("UPDATE schedule_versions SET retired_at = $3 WHERE id = $1 AND account_id = $2")

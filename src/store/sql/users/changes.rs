@@ -1,8 +1,8 @@
 //! Changes of users, within a transaction.
 //!
-//! A change of what depends on a user locks the user's row first; a change of an account's members
-//! locks the account's row. In PostgreSQL the statements that follow see what the transactions before
-//! have committed.
+//! A change of the rows that depend on a user locks the user's row first; a change of an account's
+//! members locks the account's row. In PostgreSQL, the statements that follow see the rows that
+//! earlier transactions committed.
 
 use super::logins::{end, enter};
 use super::statements::{
@@ -25,8 +25,8 @@ use crate::store::{
     UserCreated, Write,
 };
 
-/// The user first, since most often it is the address that is taken; what cannot be joined takes
-/// the user away again.
+/// Creates the user before the membership, because the most frequent failure is that the address is
+/// taken. If the user cannot join, the user is deleted again.
 pub(in crate::store) async fn create_user(
     connection: &mut Connection<'_>,
     act: Act,
@@ -55,7 +55,7 @@ pub(in crate::store) async fn create_user(
     Ok(joined)
 }
 
-/// Whether the invitation with this digest is for the user's address.
+/// Returns `true` if the invitation with this digest is for the user's address.
 async fn is_invited(
     connection: &mut Connection<'_>,
     now: Timestamp,
@@ -101,7 +101,8 @@ async fn join(
     }
 }
 
-/// Whether the user was no member before.
+/// Adds a member. Returns `false` if the user is a member already, or the account or the user does
+/// not exist.
 async fn add_member(
     connection: &mut Connection<'_>,
     now: Timestamp,

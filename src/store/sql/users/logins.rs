@@ -13,8 +13,8 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::{Act, Ending, INSTALLATION, NewReset, NewSession, PasswordHash, Write};
 
-/// Enters a change of a user for each account that the user belongs to; for the installation if there
-/// is none.
+/// Records a change of a user in the audit log of each account that the user belongs to, or of the
+/// installation if there is none.
 pub(super) async fn enter(
     connection: &mut Connection<'_>,
     act: Act,
@@ -104,7 +104,7 @@ pub(in crate::store) async fn end_sessions(
     Ok(())
 }
 
-/// Returns how many have ended.
+/// Ends sessions and returns their number.
 pub(super) async fn end(
     connection: &mut Connection<'_>,
     user: UserId,
@@ -149,7 +149,7 @@ pub(in crate::store) async fn complete_reset(
         .await?;
     let Some(user) = user else { return Ok(None) };
     lock_user(connection, user).await?;
-    // It may have been used up, or taken back, while the user was waited for.
+    // It may have been used or revoked while this transaction waited for the user's row.
     let query = sql::query_scalar::<UserId>(RESET).bind(digest.0.to_vec()).bind(act.now);
     if query.fetch_optional(connection).await?.is_none() {
         return Ok(None);
@@ -157,7 +157,8 @@ pub(in crate::store) async fn complete_reset(
     Ok(set_password(connection, act, (user, None), password, None).await?.then_some(user))
 }
 
-/// Locks a user, so that the password does not change while a session or a reset is made by it.
+/// Locks a user, so that the password does not change while it is used to create a session or a
+/// reset.
 async fn lock_user(connection: &mut Connection<'_>, user: UserId) -> Outcome<()> {
     if connection.dialect() == Dialect::Postgres {
         let query = "SELECT 1 FROM users WHERE id = $1 FOR UPDATE";
