@@ -71,11 +71,11 @@ impl<D: Database> LeadershipStore for D {
     }
 
     async fn leadership(&self, now: Timestamp) -> Result<Leadership> {
-        // Two separate statements, the live replicas first: a replica that writes its first lease
-        // in between is missing in `alive`.
+        // The leaders first: the epoch of a replica that begins to lead in between is too new to be
+        // replaced. In the other order, the replica would lead without being alive.
+        let leaders = self.scheduler().all("leadership", sql::query_as(LEADERS)).await?;
         let alive = sql::query_as(ALIVE).bind(now);
         let alive = self.scheduler().all("leadership", alive).await?;
-        let leaders = self.scheduler().all("leadership", sql::query_as(LEADERS)).await?;
         Ok(Leadership { alive, leaders })
     }
 
