@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Shared;
-use crate::runtime::Moment;
+use crate::runtime::{Clock, Moment};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// The executor's lease.
@@ -28,6 +28,23 @@ struct State {
     held_since: Option<Moment>,
     /// The number of failed calls that have put `renewed` in doubt.
     doubts: u64,
+}
+
+impl State {
+    /// Records a renewal that has taken effect. The lease before it may have ended first.
+    fn note_renewal(&mut self, asked: Moment, clock: &Clock, claim_time: Duration) {
+        let lasted = |renewed| clock.since(renewed) < claim_time;
+        if !self.renewed.is_some_and(lasted) {
+            self.held_since = Some(asked);
+        }
+        self.renewed = Some(asked);
+    }
+
+    fn is_held_since(&self, claimed: Moment, clock: &Clock, claim_time: Duration) -> bool {
+        // The claim's age is read last: a pause in between makes it older, and the answer `false`.
+        self.held_since.is_some_and(|held| clock.since(held) >= clock.since(claimed))
+            && self.renewed.is_some_and(|renewed| clock.since(renewed) < claim_time / 2)
+    }
 }
 
 impl Lease {
@@ -55,23 +72,15 @@ impl Lease {
         shared.store.renew(shared.id, until, now).await?;
         let mut state = self.lock();
         if state.doubts == doubts {
-            // The renewal has taken effect by now, and the lease before it may have ended first.
-            let lasted = |renewed| shared.clock.since(renewed) < shared.settings.claim_time;
-            if !state.renewed.is_some_and(lasted) {
-                state.held_since = Some(asked);
-            }
-            state.renewed = Some(asked);
+            state.note_renewal(asked, &shared.clock, shared.settings.claim_time);
         }
         Ok(())
     }
 
     /// Returns `true` if the lease has not ended since `claimed`, and does not end soon.
     pub(super) fn is_held_since(&self, shared: &Shared, claimed: Moment) -> bool {
-        let (clock, half) = (&shared.clock, shared.settings.claim_time / 2);
-        let State { renewed, held_since, .. } = *self.lock();
-        // The claim's age is read last: a pause in between makes it older, and the answer `false`.
-        held_since.is_some_and(|held| clock.since(held) >= clock.since(claimed))
-            && renewed.is_some_and(|renewed| clock.since(renewed) < half)
+        let state = *self.lock();
+        state.is_held_since(claimed, &shared.clock, shared.settings.claim_time)
     }
 
     /// Takes note of a failed call of the store: the lease counts as not renewed if the store was
@@ -90,5 +99,33 @@ impl Lease {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Timestamp;
+
+    #[test]
+    fn a_gap_between_renewals_ends_what_was_held() {
+        let (clock, claim_time) =
+            (Clock::manual(Timestamp::from_millis(0)), Duration::from_secs(10));
+        let mut state = State::default();
+        let claimed = clock.moment();
+        assert!(!state.is_held_since(claimed, &clock, claim_time), "never renewed");
+        state.note_renewal(clock.moment(), &clock, claim_time);
+        clock.advance(Duration::from_secs(4));
+        assert!(state.is_held_since(claimed, &clock, claim_time));
+        clock.advance(Duration::from_secs(2));
+        assert!(!state.is_held_since(claimed, &clock, claim_time), "it may end soon");
+
+        state.note_renewal(clock.moment(), &clock, claim_time);
+        assert!(state.is_held_since(claimed, &clock, claim_time), "renewed before it ended");
+
+        clock.advance(claim_time);
+        state.note_renewal(clock.moment(), &clock, claim_time);
+        assert!(!state.is_held_since(claimed, &clock, claim_time), "it may have ended before");
+        assert!(state.is_held_since(clock.moment(), &clock, claim_time));
     }
 }
