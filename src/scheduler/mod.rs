@@ -40,6 +40,7 @@ mod ended_leases;
 mod erase;
 mod fire;
 mod flights;
+mod gathering;
 mod index;
 mod isolate;
 mod known;

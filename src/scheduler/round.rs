@@ -14,6 +14,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 
 use super::flights::{Flights, LONG};
+use super::gathering::Gathering;
 use super::isolate::{Fired, fire};
 use super::led::{Led, Parts, Turn, most_due};
 use super::pending::{DueTick, Pending};
@@ -32,8 +33,6 @@ pub(super) const LONG_AT_ONCE: usize = 6;
 const BATCHES_AT_ONCE: usize = 4;
 /// The maximum number of schedules in a batch. It bounds the duration of a statement.
 pub(super) const BATCH: usize = 500;
-/// The time that due ticks wait for those of other shards, so that they share a batch.
-const GATHER: Duration = Duration::from_millis(5);
 /// The time after the start of a round from which shards are served again in it.
 const AGAIN: Duration = Duration::from_millis(200);
 /// The time after which a round starts no more work, unless a call of the round is slow.
@@ -53,8 +52,7 @@ pub(super) struct Round<'a> {
     serving: FuturesUnordered<BoxFuture<'a, Served>>,
     firing: FuturesUnordered<BoxFuture<'a, (u64, Fired)>>,
     flights: Flights,
-    /// The time until which due ticks wait for those of other shards, on the monotonic clock.
-    gathers_until: Option<Duration>,
+    gathering: Option<Gathering>,
     report: Report,
 }
 
@@ -113,7 +111,7 @@ impl<'a> Round<'a> {
             serving: FuturesUnordered::new(),
             firing: FuturesUnordered::new(),
             flights: Flights::default(),
-            gathers_until: None,
+            gathering: None,
             report: Report::default(),
         }
     }
@@ -213,8 +211,8 @@ impl<'a> Round<'a> {
         let clock = &self.parts.context.clock;
         while self.firing.len() < BATCHES_AT_ONCE && self.pending.len() > 0 {
             let monotonic = clock.monotonic();
-            let until = *self.gathers_until.get_or_insert(monotonic + GATHER);
-            let is_more_to_come = !self.serving.is_empty() && monotonic < until;
+            let gathering = self.gathering.get_or_insert(Gathering::new(monotonic));
+            let is_more_to_come = !self.serving.is_empty() && monotonic < gathering.until();
             if is_more_to_come {
                 return;
             }
@@ -234,7 +232,7 @@ impl<'a> Round<'a> {
             self.firing.push(async move { (flight, fire(parts, fences, now, due).await) }.boxed());
         }
         if self.pending.len() == 0 {
-            self.gathers_until = None;
+            self.gathering = None;
         }
     }
 
@@ -263,6 +261,12 @@ impl<'a> Round<'a> {
         match due {
             Ok(due) => {
                 self.report.served += 1;
+                if !due.is_empty()
+                    && self.firing.is_empty()
+                    && let Some(gathering) = &mut self.gathering
+                {
+                    gathering.go_on(self.parts.context.clock.monotonic());
+                }
                 self.pending.add(shard, due);
                 // All batches that were in flight when this read started have ended or were
                 // released. The read skipped the entries before its starting point, so the index is
@@ -353,8 +357,8 @@ impl<'a> Round<'a> {
 
     /// Returns the time until the next step that does not depend on a running call.
     fn pause(&self, monotonic: Duration) -> Duration {
-        let gather = self.gathers_until.filter(|_| self.firing.len() < BATCHES_AT_ONCE);
-        let gather = gather.filter(|until| *until > monotonic);
+        let gather = self.gathering.filter(|_| self.firing.len() < BATCHES_AT_ONCE);
+        let gather = gather.map(Gathering::until).filter(|until| *until > monotonic);
         let next = self.flights.next_long(monotonic).into_iter().chain(gather).min();
         next.map_or(LONG, |next| next.saturating_sub(monotonic))
     }

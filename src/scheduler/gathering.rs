@@ -1,0 +1,52 @@
+//! How long due ticks wait for those of other shards, so that they share a batch.
+//!
+//! While one account has 100,000 due ticks, the attempts of the first batches would take the processor
+//! from the reads that bring the ticks of other accounts. So no batch is fired while shards keep
+//! bringing due ticks, for a limited time. A shard whose read hangs delays the others only briefly.
+
+use std::time::Duration;
+
+/// The time that due ticks wait for those of the next shard.
+const NEXT: Duration = Duration::from_millis(5);
+/// The longest time that due ticks wait for those of all shards.
+const ALL: Duration = Duration::from_millis(100);
+
+/// The wait of due ticks for those of other shards, on the monotonic clock.
+#[derive(Clone, Copy)]
+pub(super) struct Gathering {
+    began: Duration,
+    until: Duration,
+}
+
+impl Gathering {
+    /// Begins when the first shard has brought due ticks.
+    pub(super) fn new(now: Duration) -> Self {
+        Self { began: now, until: now + NEXT }
+    }
+
+    /// Goes on because another shard has brought due ticks.
+    pub(super) fn go_on(&mut self, now: Duration) {
+        self.until = (now + NEXT).min(self.began + ALL);
+    }
+
+    /// Returns the time at which a batch is fired although more ticks may come.
+    pub(super) fn until(self) -> Duration {
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_goes_on_while_ticks_come_but_not_for_ever() {
+        let ms = Duration::from_millis;
+        let mut gathering = Gathering::new(ms(1_000));
+        assert_eq!(gathering.until(), ms(1_005));
+        gathering.go_on(ms(1_004));
+        assert_eq!(gathering.until(), ms(1_009));
+        gathering.go_on(ms(1_099));
+        assert_eq!(gathering.until(), ms(1_100));
+    }
+}
