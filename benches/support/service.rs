@@ -195,9 +195,11 @@ impl Service {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         // The variables of `tests/servers` are no settings: the program would warn of each.
-        let own = env::vars_os().map(|(name, _)| name);
-        own.filter(|name| name.as_encoded_bytes().starts_with(b"PUNCTUAL_TEST_"))
-            .for_each(|name| drop(command.env_remove(name)));
+        for (name, _) in env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"PUNCTUAL_TEST_") {
+                command.env_remove(name);
+            }
+        }
         command.args(arguments).envs(self.settings.iter().cloned()).current_dir(self.folder.path());
         command
     }
