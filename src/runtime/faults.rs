@@ -1,11 +1,15 @@
-//! Fault injection for tests: points at which a test hits this process, and defects that a test
-//! switches on to see its own checks fail. Without the feature `faults`, which only tests turn on,
-//! and in every optimized build, all of it compiles to nothing.
+//! Fault injection for tests: points at which a test hits this process, and statements that a test
+//! replaces by wrong ones to see its own checks fail. Without the feature `faults`, which only tests
+//! turn on, and in every optimized build, all of it compiles to nothing.
 //!
-//! A test gives a process its own folder. A file named like a [`Point`] contains the fault for the
-//! next time that the process reaches that point: `die`, `panic`, or `stop` (until the test lets it
-//! continue). A file named like a [`Defect`] switches that defect on. `later.sql` is a migration
-//! that this process has in addition to those of its release, as if it were a later release.
+//! A test gives a process its own folder:
+//! - A file named like a [`Point`] contains the fault for the next time that the process reaches
+//!   that point: `die`, `panic`, or `stop` (until the test lets it continue).
+//! - `statements.json` contains the changes of statements of the store and scripts of the queue: an
+//!   object with a list of `[from, to]` for each name that is given to [`statement`].
+//! - A file named like a [`Defect`] switches that defect on.
+//! - `later.sql` is a migration that this process has in addition to those of its release, as if it
+//!   were a later release.
 
 /// A point at which a test can hit the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,12 @@ impl Defect {
     }
 }
 
+/// Returns the text of a statement: `text`.
+#[cfg(not(all(feature = "faults", debug_assertions)))]
+pub const fn statement(_name: &'static str, text: &'static str) -> &'static str {
+    text
+}
+
 /// Returns the migration of a later release.
 #[cfg(not(all(feature = "faults", debug_assertions)))]
 pub const fn later_migration() -> Option<String> {
@@ -75,15 +85,19 @@ pub const fn later_migration() -> Option<String> {
 }
 
 #[cfg(all(feature = "faults", debug_assertions))]
-pub use folder::later_migration;
+pub use folder::{later_migration, statement};
 
 #[cfg(all(feature = "faults", debug_assertions))]
 mod folder {
+    use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
     use std::process::{Command, abort, id};
-    use std::sync::OnceLock;
+    use std::sync::{Mutex, OnceLock, PoisonError};
 
     use super::{Defect, Point};
+
+    /// The changes of each statement: the parts to replace, and their replacements.
+    type Changes = BTreeMap<String, Vec<(String, String)>>;
 
     /// Returns the folder of this process, if a test has set one.
     #[expect(clippy::disallowed_methods, reason = "no setting: it is not there in a release")]
@@ -122,6 +136,66 @@ mod folder {
         /// Returns `true` if this process has the defect.
         pub fn is_there(self) -> bool {
             folder().is_some_and(|folder| folder.join(format!("{self:?}")).exists())
+        }
+    }
+
+    /// Returns the text of a statement: `text`, or what a test has made of it. A changed text stays
+    /// the same until the process ends.
+    pub fn statement(name: &'static str, text: &'static str) -> &'static str {
+        static CHANGED: Mutex<BTreeMap<&str, &str>> = Mutex::new(BTreeMap::new());
+        let Some(file) = folder().map(|folder| folder.join("statements.json")) else { return text };
+        let mut changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = changed.get(name) {
+            return text;
+        }
+        let Ok(json) = std::fs::read_to_string(&file) else { return text };
+        let changes: Changes = serde_json::from_str(&json).expect("changes of statements");
+        let Some(changes) = changes.get(name) else { return text };
+        let text = change(name, text, changes).leak();
+        changed.insert(name, text);
+        text
+    }
+
+    /// Replaces the parts of a statement.
+    ///
+    /// # Panics
+    /// If a part is not in the text exactly once. The test would pass or fail for another reason
+    /// than the one that it names.
+    fn change(name: &str, text: &str, changes: &[(String, String)]) -> String {
+        changes.iter().fold(text.to_owned(), |text, (from, to)| {
+            let found = text.matches(from.as_str()).count();
+            assert_eq!(found, 1, "the statement {name:?} must contain {from:?} once:\n{text}");
+            text.replace(from.as_str(), to)
+        })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn changed(changes: &[(&str, &str)]) -> String {
+            let owned = |(from, to): &(&str, &str)| ((*from).to_owned(), (*to).to_owned());
+            let changes: Vec<_> = changes.iter().map(owned).collect();
+            change("read", "SELECT id FROM runs WHERE id = $1", &changes)
+        }
+
+        #[test]
+        fn parts_of_a_statement_are_replaced_one_after_the_other() {
+            assert_eq!(changed(&[]), "SELECT id FROM runs WHERE id = $1");
+            let text = changed(&[("runs", "jobs"), ("FROM jobs WHERE id = $1", "FROM jobs")]);
+            assert_eq!(text, "SELECT id FROM jobs");
+        }
+
+        #[test]
+        #[should_panic(expected = "the statement \"read\" must contain \"claimed_by\" once")]
+        fn a_part_that_is_missing_is_reported() {
+            changed(&[("claimed_by", "")]);
+        }
+
+        #[test]
+        #[should_panic(expected = "the statement \"read\" must contain \"id\" once")]
+        fn a_part_that_is_there_twice_is_reported() {
+            changed(&[("id", "")]);
         }
     }
 }
