@@ -166,14 +166,19 @@ impl World {
     /// Creates a world under load that has run for more than a minute of its calendar.
     pub async fn start(plan: Plan) -> Self {
         let mut world = Self::prepare(plan).await;
-        for place in 0..world.replicas.len() {
-            world.launch(place);
-        }
-        for place in 0..world.replicas.len() {
-            world.replicas[place].ready().await;
-        }
-        world.load().await;
+        world.begin().await;
         world
+    }
+
+    /// Starts the replicas and puts them under load. Returns after the first tick has run.
+    pub async fn begin(&mut self) {
+        for place in 0..self.replicas.len() {
+            self.launch(place);
+        }
+        for replica in &mut self.replicas {
+            replica.ready().await;
+        }
+        self.load().await;
     }
 
     /// Starts a replica without waiting for it.
