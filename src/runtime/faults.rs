@@ -7,7 +7,6 @@
 //!   that point: `die`, `panic`, or `stop` (until the test lets it continue).
 //! - `statements.json` contains the changes of statements of the store and scripts of the queue: an
 //!   object with a list of `[from, to]` for each name that is given to [`statement`].
-//! - A file named like a [`Defect`] switches that defect on.
 //! - `later.sql` is a migration that this process has in addition to those of its release, as if it
 //!   were a later release.
 
@@ -40,36 +39,10 @@ pub enum Point {
     AfterAlert,
 }
 
-/// A deliberate defect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
-    /// Firing does not check the epoch.
-    NoEpochCheck,
-    /// Firing checks neither the epoch nor the tick that the schedule is at, and a tick's job gets
-    /// a random id. The id is the second guard behind the fence, so this defect removes both.
-    NoTickKey,
-    /// Triggers are answered before they are written.
-    EarlyAnswer,
-    /// Tickets of ticks are pushed before their jobs exist, and not afterwards.
-    EarlyTicket,
-    /// An outcome is committed without a check that the executor still has the claim.
-    NoClaimCheck,
-    /// The sweeper does nothing.
-    NoSweep,
-}
-
 #[cfg(not(all(feature = "faults", debug_assertions)))]
 impl Point {
     /// Marks that the process has reached this point.
     pub const fn reach(self) {}
-}
-
-#[cfg(not(all(feature = "faults", debug_assertions)))]
-impl Defect {
-    /// Returns `true` if this process has the defect.
-    pub const fn is_there(self) -> bool {
-        false
-    }
 }
 
 /// Returns the text of a statement: `text`.
@@ -94,7 +67,7 @@ mod folder {
     use std::process::{Command, abort, id};
     use std::sync::{Mutex, OnceLock, PoisonError};
 
-    use super::{Defect, Point};
+    use super::Point;
 
     /// The changes of each statement: the parts to replace, and their replacements.
     type Changes = BTreeMap<String, Vec<(String, String)>>;
@@ -129,13 +102,6 @@ mod folder {
                 "panic" => panic!("a test wants it"),
                 _ => drop(Command::new("kill").args(["-STOP", &id().to_string()]).status()),
             }
-        }
-    }
-
-    impl Defect {
-        /// Returns `true` if this process has the defect.
-        pub fn is_there(self) -> bool {
-            folder().is_some_and(|folder| folder.join(format!("{self:?}")).exists())
         }
     }
 

@@ -15,7 +15,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::runtime::RunError;
-use crate::runtime::faults::{Defect, Point};
+use crate::runtime::faults::Point;
 use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob, TickRange};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, FIRING_LAG_SECONDS, SKIPS, TICKS_FIRED,
@@ -77,8 +77,7 @@ impl Batch<'_> {
     /// other firings.
     async fn start(&mut self, firings: Vec<Firing>) -> Result<Vec<Firing>, RunError> {
         let context = self.context;
-        let starter = context.starter.as_ref().filter(|_| !Defect::EarlyTicket.is_there());
-        let Some(starter) = starter else { return Ok(firings) };
+        let Some(starter) = &context.starter else { return Ok(firings) };
         let (mut wanted, mut rest) = self.with_tickets(firings);
         let until = context.clock.monotonic() + patience(context.clock.now(), &wanted);
         // The first try takes only slots that are free now. Later ones may wait for slots.
@@ -196,9 +195,7 @@ impl Batch<'_> {
         FENCED_WRITES.add(fenced.len() as u64);
         self.taken.settle(firings, &made, &busy, &fenced);
         self.taken.give_back(firings, made);
-        if !Defect::EarlyTicket.is_there() {
-            self.tickets.append(&mut tickets);
-        }
+        self.tickets.append(&mut tickets);
         self.advanced.extend(advanced);
         self.rest(&busy);
         self.fenced.extend(fenced);

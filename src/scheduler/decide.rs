@@ -5,11 +5,8 @@ use quick_cache::sync::Cache;
 use super::known::Read;
 use crate::domain::cron::Cadence;
 use crate::domain::firing::{Plan, SkippedTicks, pass_over, plan};
-use crate::domain::job::Trigger;
 use crate::domain::schedule::{CatchUpPolicy, SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{JobId, ScheduleId, Timestamp};
-use crate::runtime::Random;
-use crate::runtime::faults::Defect;
 use crate::store::{Candidate, Firing, TickJob, TickRange};
 
 /// The maximum number of cached expressions. Most schedules share theirs with many others.
@@ -68,6 +65,8 @@ impl<'a> Decision<'a> {
             (skipped, SkipReason::CatchUp),
             (over, SkipReason::Quota),
         ];
+        let job =
+            |(tick, trigger)| TickJob { id: JobId::of_tick(candidate.schedule, tick), trigger };
         let skip = |(ticks, reason): (Option<SkippedTicks>, _)| {
             ticks.map(|(first, last, count)| (TickRange { first, last, count }, reason))
         };
@@ -79,17 +78,10 @@ impl<'a> Decision<'a> {
             suspensions: candidate.suspensions,
             overlap_policy: candidate.overlap_policy,
             next_tick: next,
-            jobs: runs.into_iter().map(|(tick, trigger)| job(candidate, tick, trigger)).collect(),
+            jobs: runs.into_iter().map(job).collect(),
             skips: skips.into_iter().filter_map(skip).collect(),
         }
     }
-}
-
-fn job(candidate: &Candidate, tick: Timestamp, trigger: Trigger) -> TickJob {
-    if Defect::NoTickKey.is_there() {
-        return TickJob { id: JobId::new(tick, Random::system().bits()), trigger };
-    }
-    TickJob { id: JobId::of_tick(candidate.schedule, tick), trigger }
 }
 
 /// Returns the decisions about the due schedules, and the index entries of the others: schedules

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 
@@ -16,10 +15,9 @@ use super::quotas::{Allowed, Due, Quotas};
 use crate::domain::firing::late_before;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
-use crate::domain::ticket::{HostKey, Ticket};
-use crate::domain::{AccountId, ScheduleId, Timestamp};
+use crate::domain::{ScheduleId, Timestamp};
 use crate::runtime::RunError;
-use crate::runtime::faults::{Defect, Point};
+use crate::runtime::faults::Point;
 use crate::store::{Fence, Firing};
 
 /// The caches and rules that decisions need, and the limits on jobs.
@@ -76,9 +74,6 @@ pub(super) async fn fire_batch(
         fenced,
     };
     if !firings.is_empty() {
-        if Defect::EarlyTicket.is_there() {
-            push_early(context, &firings, now).await?;
-        }
         Point::BeforeFire.reach();
         batch.fire(firings).await?;
     }
@@ -153,28 +148,6 @@ async fn read(
 /// Returns the account's plan and suspension, as they were read with the schedule.
 fn plan(read: &Read) -> (Option<&str>, Option<Timestamp>) {
     (read.candidate.plan.as_deref(), read.candidate.suspended_until)
-}
-
-/// Pushes tickets of jobs that do not exist yet ([`Defect::EarlyTicket`]), and waits until an
-/// executor has probably taken them.
-async fn push_early(
-    context: &Context,
-    firings: &[Firing],
-    start: Timestamp,
-) -> Result<(), RunError> {
-    let jobs = firings.iter().flat_map(|firing| firing.jobs.iter().map(|job| (firing.shard, job)));
-    let tickets: Vec<_> = jobs
-        .map(|(shard, job)| Ticket {
-            job: job.id,
-            shard,
-            account: AccountId::from_bytes([0; 16]),
-            host: HostKey(0),
-            start,
-        })
-        .collect();
-    context.queue.push(&tickets).await?;
-    context.clock.sleep(Duration::from_millis(100)).await;
-    Ok(())
 }
 
 /// The firings of a batch after the quotas of the accounts were applied.

@@ -15,7 +15,6 @@ use super::ended_leases::EndedLeases;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
-use crate::runtime::faults::Defect;
 use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
 use crate::store::{Committed, Completion, End, Fate, HeldClaim, StoreError};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
@@ -245,7 +244,7 @@ fn unstorable() -> End {
 #[async_trait]
 impl Worker for Sweeper {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
-        if !self.context.clock.is_believed() || Defect::NoSweep.is_there() {
+        if !self.context.clock.is_believed() {
             return Ok(Pause::For(EVERY));
         }
         let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };

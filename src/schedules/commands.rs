@@ -1,15 +1,10 @@
 //! Deleting and triggering schedules; retrying and cancelling jobs.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use super::limits::{quota, tell};
-use super::{CommandError, Parts, Schedules};
+use super::{CommandError, Schedules};
 use crate::domain::call::Call;
 use crate::domain::job::Job;
 use crate::domain::{AccountId, JobId, ScheduleId};
-use crate::runtime::TaskKind;
-use crate::runtime::faults::Defect;
 use crate::store::{Cancelled, NewJob, Retried, Triggered};
 
 impl Schedules {
@@ -48,10 +43,6 @@ impl Schedules {
             let quota = quota(&plan)?;
             let now = inner.clock.now();
             let job = NewJob { id: JobId::new(now, inner.random.bits()), schedule };
-            if Defect::EarlyAnswer.is_there() {
-                inner.create_later(account, call, job, quota);
-                return Ok(job.id);
-            }
             let write = inner.write(account, call, now);
             let mut triggered = inner.store.create_job(&write, &job, quota).await?;
             if triggered == Triggered::Uncounted {
@@ -123,27 +114,5 @@ impl Schedules {
             found.map(|(job, _)| job).ok_or(CommandError::NoSuchJob)
         })
         .await
-    }
-}
-
-impl Parts {
-    /// Creates a job after its trigger was already answered; only for [`Defect::EarlyAnswer`].
-    fn create_later(
-        self: &Arc<Self>,
-        account: AccountId,
-        call: Call,
-        job: NewJob,
-        quota: Option<u64>,
-    ) {
-        let inner = self.clone();
-        self.tasks.spawn(TaskKind::Command, async move {
-            inner.clock.sleep(Duration::from_millis(500)).await;
-            let write = inner.write(account, call, inner.clock.now());
-            if let Ok(Triggered::Created(ticket)) =
-                inner.store.create_job(&write, &job, quota).await
-            {
-                inner.start(&[ticket]).await;
-            }
-        });
     }
 }

@@ -24,6 +24,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::queue::{FULL_SHARE, MOST_TICKETS, Result, Room};
 use crate::runtime::Clock;
+use crate::runtime::faults;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// The maximum number of tickets in a script, because the server does nothing else meanwhile.
@@ -62,7 +63,7 @@ impl RunQueue {
     /// Creates the run queue of `shards` shards. No other replica has the same `taker`.
     pub(super) fn new(shards: u16, taker: u64, clock: Clock) -> Self {
         Self {
-            push: Script::new(include_str!("scripts/push.lua")),
+            push: Script::new(faults::statement("push", include_str!("scripts/push.lua"))),
             look: Script::new(include_str!("scripts/look.lua")),
             ripen: Script::new(include_str!("scripts/ripen.lua")),
             take: Script::new(include_str!("scripts/take.lua")),

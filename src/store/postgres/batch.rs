@@ -1,13 +1,10 @@
 //! The rows that a batch of ends of attempts is about.
 
-use std::sync::LazyLock;
-
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::values::{column, number};
 use crate::domain::{JobId, ScheduleId};
-use crate::runtime::faults::Defect;
 use crate::store::Completion;
 use crate::store::ending::Running;
 use crate::store::sql::fault::Outcome;
@@ -35,17 +32,6 @@ pub(super) const RUNNING: &str = "
           AND j.attempt_number = c.attempt AND j.claimed_by = c.executor
         OFFSET 0
     ) AS j";
-
-/// The jobs whoever has them: [`Defect::NoClaimCheck`].
-static ANYBODYS: LazyLock<String> = LazyLock::new(|| {
-    let others = RUNNING.replace("AND j.status::integer = 1", "AND c.executor IS NOT NULL");
-    others.replace("AND j.attempt_number = c.attempt AND j.claimed_by = c.executor", "")
-});
-
-/// [`RUNNING`], or what the defect makes of it.
-pub(super) fn unlocked() -> &'static str {
-    if Defect::NoClaimCheck.is_there() { &ANYBODYS } else { RUNNING }
-}
 
 impl FromRow<'_, PgRow> for Running {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {

@@ -16,6 +16,7 @@ use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
+use crate::runtime::faults;
 use crate::store::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::damage::{Damage, Kept, unreadable};
 use crate::store::life::GOING;
@@ -254,8 +255,8 @@ impl ClaimStore for PostgresStore {
         let (start, job) = after.unwrap_or(FIRST);
         let rows = self.executor.run("late", Within::Statement, move |connection| {
             Box::pin(async move {
-                let query = sqlx::query_as(LATE).bind(before).bind(i64::from(limit));
-                let query = query.bind(start).bind(job);
+                let query = sqlx::query_as(faults::statement("late", LATE)).bind(before);
+                let query = query.bind(i64::from(limit)).bind(start).bind(job);
                 Ok(query.fetch_all(connection).await?)
             })
         });
@@ -278,7 +279,8 @@ impl ClaimStore for PostgresStore {
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
         let rows = self.executor.run("expired", Within::Statement, move |connection| {
             Box::pin(async move {
-                let query = sqlx::query_as(EXPIRED).bind(before).bind(i64::from(limit));
+                let query = sqlx::query_as(faults::statement("expired", EXPIRED)).bind(before);
+                let query = query.bind(i64::from(limit));
                 Ok(query.fetch_all(connection).await?)
             })
         });

@@ -4,7 +4,7 @@
 //! job, and writes the result with one statement for each table. The jobs are written in rounds,
 //! because one statement takes only a few megabytes of responses.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use sqlx::PgConnection;
 
@@ -12,7 +12,7 @@ use super::attempts;
 use super::ending::{Manner, Settled, settle};
 use super::values::column;
 use crate::domain::{JobId, Timestamp};
-use crate::runtime::faults::Defect;
+use crate::runtime::faults;
 use crate::store::ending::{Ended, Ending};
 use crate::store::job_rows::history_columns;
 use crate::store::response::{body_text, headers_text, without_nul};
@@ -115,27 +115,6 @@ const RETRY: &str = concat!(
     still_claimed!()
 );
 
-/// The statements of [`Defect::NoClaimCheck`]: they ignore the claims, and overwrite jobs that have
-/// ended.
-struct Anybodys {
-    end: String,
-    retry: String,
-    overwrite: String,
-}
-
-static ANYBODYS: LazyLock<Anybodys> = LazyLock::new(|| {
-    let check = still_claimed!();
-    let named = check.find("AND CASE").expect("the check of the claim");
-    let unchecked = |statement: &str| statement.replace(check, &check[..named]);
-    let (from, to) = (END.find("unnest").expect("the batch"), END.find("WHERE").expect("an end"));
-    let overwrite = format!(
-        "UPDATE jobs AS j SET status = c.final, completed_at = c.completed_at, updated_at = $1,
-             error_code = c.error_code, status_code = c.status_code FROM {} WHERE j.id = c.job",
-        &END[from..to]
-    );
-    Anybodys { end: unchecked(END), retry: unchecked(RETRY), overwrite }
-});
-
 async fn write(
     connection: &mut PgConnection,
     now: Timestamp,
@@ -145,11 +124,8 @@ async fn write(
     let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
         round.iter().partition(|ending| ending.status.is_final());
     let of = |ending: &&Ending| &completions[ending.place];
-    let is_damaged = Defect::NoClaimCheck.is_there();
-    let [end, retry] =
-        if is_damaged { [ANYBODYS.end.as_str(), ANYBODYS.retry.as_str()] } else { [END, RETRY] };
-    let claims = |statement, endings: &[&Ending]| {
-        sqlx::query(statement)
+    let claims = |query, endings: &[&Ending]| {
+        sqlx::query(query)
             .bind(now)
             .bind(column(endings, |ending| ending.job))
             .bind(column(endings, |ending| i16::from(of(ending).attempt)))
@@ -158,35 +134,27 @@ async fn write(
     };
     let mut written = 0;
     if !waiting.is_empty() {
-        let query = claims(retry, &waiting).bind(column(&waiting, |ending| ending.retry_at));
+        let query = claims(faults::statement("retry", RETRY), &waiting);
+        let query = query.bind(column(&waiting, |ending| ending.retry_at));
         written += query.execute(&mut *connection).await?.rows_affected();
     }
     if !ended.is_empty() {
         let exchange = |ending: &&Ending| of(ending).exchange.as_ref();
         let response = |ending: &&Ending| of(ending).response();
-        let query = |statement| {
-            claims(statement, &ended)
-                .bind(column(&ended, |ending| ending.status))
-                .bind(column(&ended, |ending| of(ending).completed_at))
-                .bind(column(&ended, |ending| ending.failure.as_ref().map(|failure| failure.code)))
-                .bind(column(&ended, |e| e.failure.as_ref().map(|f| without_nul(&f.message))))
-                .bind(column(&ended, |e| {
-                    exchange(e).map(|exchange| i64::from(exchange.duration_ms))
-                }))
-                .bind(column(&ended, |e| {
-                    exchange(e).map(|exchange| timings_text(&exchange.timings))
-                }))
-                .bind(column(&ended, |e| response(e).map(|response| i32::from(response.status))))
-                .bind(column(&ended, |e| response(e).is_some_and(|response| response.truncated)))
-                .bind(column(&ended, |e| response(e).map(headers_text)))
-                .bind(column(&ended, |e| response(e).map(body_text)))
-        };
-        written += query(end).execute(&mut *connection).await?.rows_affected();
-        if is_damaged {
-            query(ANYBODYS.overwrite.as_str()).execute(connection).await?;
-        }
+        let query = claims(faults::statement("end", END), &ended)
+            .bind(column(&ended, |ending| ending.status))
+            .bind(column(&ended, |ending| of(ending).completed_at))
+            .bind(column(&ended, |ending| ending.failure.as_ref().map(|failure| failure.code)))
+            .bind(column(&ended, |e| e.failure.as_ref().map(|f| without_nul(&f.message))))
+            .bind(column(&ended, |e| exchange(e).map(|exchange| i64::from(exchange.duration_ms))))
+            .bind(column(&ended, |e| exchange(e).map(|exchange| timings_text(&exchange.timings))))
+            .bind(column(&ended, |e| response(e).map(|response| i32::from(response.status))))
+            .bind(column(&ended, |e| response(e).is_some_and(|response| response.truncated)))
+            .bind(column(&ended, |e| response(e).map(headers_text)))
+            .bind(column(&ended, |e| response(e).map(body_text)));
+        written += query.execute(connection).await?.rows_affected();
     }
-    if written < round.len() as u64 && !is_damaged {
+    if written < round.len() as u64 {
         let message = "a job was changed while the end of its attempt was written";
         return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));
     }

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 
 use sqlx::PgConnection;
 
-use super::batch::{Rows, STATES, State, running, states, unlocked};
+use super::batch::{RUNNING, Rows, STATES, State, running, states};
 use super::passing::{Busy, lock_followers, lock_free};
 use super::runs::{Counted, count_runs};
 use crate::domain::{JobId, ScheduleId};
+use crate::runtime::faults;
 use crate::store::alert_rows::AlertState;
 use crate::store::ending::{Ending, Running};
 use crate::store::runs::counts;
@@ -64,7 +65,8 @@ async fn settle_unlocked(
             None => untold.push((place, completion)),
         }
     }
-    running_jobs.append(&mut running(connection, &untold, unlocked()).await?);
+    let unlocked = faults::statement("running", RUNNING);
+    running_jobs.append(&mut running(connection, &untold, unlocked).await?);
     let mut endings = endings(completions, running_jobs)?;
     // Locks all states at once, in one order, unless counting locks all of them anyway. A retry
     // needs the lock, too: a transaction that deletes the schedule holds the state while it waits

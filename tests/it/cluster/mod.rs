@@ -13,6 +13,7 @@ mod history;
 pub mod lapse;
 mod load;
 mod modes;
+mod mutations;
 mod oracles;
 mod partitions;
 mod postgres;

@@ -169,7 +169,7 @@ impl World {
         self.replicas[stale].resume();
         // The old leader resumes and tries its write.
         live_for(Duration::from_secs(2)).await;
-        if self.plan.defect.is_none() {
+        if self.plan.mutations.is_empty() {
             let process = self.replicas[stale].process();
             assert!(process.counter("punctual_fenced_writes_total").await > 0, "it has tried");
         }

@@ -1,5 +1,6 @@
 //! A replica with all its processes, one after the other.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use super::mutations::Mutations;
 use super::stores::Links;
 use crate::harness::process::{Installation, Server};
 use crate::harness::wait::until;
@@ -142,11 +144,21 @@ impl Replica {
 
     /// Makes the process `die` or `stop` the next time it reaches a point.
     pub fn at(&self, point: punctual::runtime::faults::Point, what: &str) {
-        let file = self.file(&format!("{point:?}"));
+        self.write(&format!("{point:?}"), what);
+    }
+
+    /// Replaces statements of the process by wrong ones.
+    pub fn mutate(&self, mutations: Mutations) {
+        let changes: BTreeMap<_, _> = mutations.iter().copied().collect();
+        self.write("statements.json", &serde_json::to_string(&changes).expect("JSON"));
+    }
+
+    /// Writes a file that the process reads.
+    fn write(&self, name: &str, content: &str) {
         // The rename is atomic, so the process never reads half of the file.
         let draft = self.file("draft");
-        fs::write(&draft, what).expect("written");
-        fs::rename(draft, file).expect("renamed");
+        fs::write(&draft, content).expect("written");
+        fs::rename(draft, self.file(name)).expect("renamed");
     }
 
     /// Removes all actions at points.
@@ -159,10 +171,5 @@ impl Replica {
                 let _ = fs::remove_file(path);
             }
         }
-    }
-
-    /// Gives the replica a defect.
-    pub fn break_it(&self, defect: punctual::runtime::faults::Defect) {
-        fs::write(self.file(&format!("{defect:?}")), "broken").expect("written");
     }
 }

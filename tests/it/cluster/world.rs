@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punctual::runtime::Random;
-use punctual::runtime::faults::Defect;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -12,6 +11,7 @@ use super::audit;
 use super::history::Trouble;
 use super::lapse::{Lapse, machine};
 use super::load::{Users, kinds};
+use super::mutations::Mutations;
 use super::replica::{Doors, Replica};
 use super::settle::Usage;
 use super::stores::{LEASE, Stores};
@@ -51,8 +51,8 @@ pub struct Plan {
     pub users: usize,
     /// The number of accounts, at least two, because users try to access another one.
     pub accounts: usize,
-    /// The defect of all replicas.
-    pub defect: Option<Defect>,
+    /// The wrong statements of all replicas.
+    pub mutations: Mutations,
     /// Variables of the replicas in addition to the default ones.
     pub settings: &'static [(&'static str, &'static str)],
 }
@@ -65,7 +65,7 @@ pub const USUAL: Plan = Plan {
     schedules: 60,
     users: 3,
     accounts: 2,
-    defect: None,
+    mutations: &[],
     settings: &[],
 };
 
@@ -137,7 +137,7 @@ impl World {
         for place in 0..3 {
             let mut replica = Replica::new(place, stores.links().await, doors.clone());
             replica.settings = vec![("PUNCTUAL_TEST_CLOCK", lapse.variable(None))];
-            plan.defect.into_iter().for_each(|defect| replica.break_it(defect));
+            replica.mutate(plan.mutations);
             replicas.push(replica);
         }
         let users = Users::new(doors, keys, dice);

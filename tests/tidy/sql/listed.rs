@@ -42,7 +42,6 @@ pub const LISTED: &[(&str, &str)] = &[
     ("ending", "SELECT json_group_array(json_array( e.key, hex(j.schedule_id)"),
     ("commit", "INSERT INTO jobs (id, account_id"),
     ("commit", "DELETE FROM runs WHERE id IN"),
-    ("commit", "UPDATE jobs AS j SET status = c.final"),
     ("commit", "UPDATE runs SET status = 0"),
     ("commit", "UPDATE runs AS r SET status = 0"),
     // The events of those outcomes, for the accounts of their schedules.

@@ -9,7 +9,7 @@
 //! held job, the range of skips that may go on. Only what is in that range is asked elsewhere: one that
 //! was begun in that time is not seen, and a new one begins.
 //!
-//! Nearly all firings take one statement: [`statements::PLAIN`]. The others are locked, decided here,
+//! Nearly all firings take one statement: [`statements::FIRE_PLAIN`]. The others are locked, decided here,
 //! and written (`placed`). A batch of both kinds is one transaction.
 
 mod batch;
@@ -29,11 +29,12 @@ use super::definitions::Known;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::runtime::faults;
 use crate::store::damage::Damage;
 use crate::store::sql::fault::Outcome;
 use crate::store::{Claim, Claims, Fence, Fired, Firing};
 use batch::Batch;
-use statements::PLAIN;
+use statements::FIRE_PLAIN;
 
 /// What is fired, and for whom its jobs are claimed.
 #[derive(Clone)]
@@ -139,7 +140,7 @@ fn query<'q>(
     let Order { now, claim, known, .. } = order;
     let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
     let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
-    sqlx::query(PLAIN.text())
+    sqlx::query(faults::statement("fire", FIRE_PLAIN))
         .bind(fences.iter().map(|fence| fence.shard).collect::<Vec<_>>())
         .bind(fences.iter().map(|fence| fence.epoch.0).collect::<Vec<_>>())
         .bind(*now)

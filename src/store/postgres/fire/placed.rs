@@ -10,12 +10,12 @@ use sqlx::{FromRow, PgConnection, Row as _};
 
 use super::batch::Batch;
 use super::ranges::{Open, Ranges};
-use super::statements::LOCK;
+use super::statements::LOCK_DUE;
 use super::{Order, Row};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::runtime::faults::Defect;
+use crate::runtime::faults;
 use crate::store::placing::{Placed, Standing};
 use crate::store::postgres::values::column;
 use crate::store::sql::fault::{Fault, Outcome};
@@ -69,12 +69,11 @@ impl FromRow<'_, PgRow> for Locked {
 
 impl Due {
     fn read(row: &PgRow, place: i64) -> sqlx::Result<Self> {
-        let fired_up_to = row.try_get("fired_up_to")?;
         let standing = Standing {
             overlap_policy: row.try_get("overlap_policy")?,
             active: row.try_get("active_job_id")?,
             held: row.try_get("held_job_id")?,
-            fired_up_to: if Defect::NoTickKey.is_there() { None } else { fired_up_to },
+            fired_up_to: row.try_get("fired_up_to")?,
         };
         let reason: Option<String> = row.try_get("open_reason")?;
         let open = |reason| {
@@ -138,7 +137,7 @@ async fn lock(
     firings: &[(i64, &Firing)],
 ) -> Outcome<Vec<Locked>> {
     let batch = Batch::new(firings);
-    let query = sqlx::query_as(LOCK.text())
+    let query = sqlx::query_as(faults::statement("lock", LOCK_DUE))
         .bind(column(fences, |fence| fence.shard))
         .bind(column(fences, |fence| fence.epoch.0))
         .bind(order.now)

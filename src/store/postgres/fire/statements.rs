@@ -1,8 +1,5 @@
 //! The statements that fire a batch.
 
-use std::sync::LazyLock;
-
-use crate::runtime::faults::Defect;
 use crate::store::postgres::claims::to_send;
 
 /// The rows of `shards` whose epoch is the leader's. Locked rows are skipped, so that no shard
@@ -35,7 +32,7 @@ macro_rules! unchanged {
 ///
 /// The rows of the states are locked one by one, after those of `shards`. The statement skips
 /// locked rows and never waits for them.
-const LOCK_DUE: &str = concat!(
+pub(super) const LOCK_DUE: &str = concat!(
     "WITH ",
     fences!(),
     ", due AS MATERIALIZED (
@@ -67,7 +64,7 @@ LEFT JOIN skips AS k ON k.id = d.open_skip"
 ///
 /// If an executor is given, it claims the jobs, and the result has what it needs to send them.
 /// Definitions are returned only for the versions that are asked for: the others are in the cache.
-const FIRE_PLAIN: &str = concat!(
+pub(super) const FIRE_PLAIN: &str = concat!(
     "WITH ",
     fences!(),
     ", due AS MATERIALIZED (
@@ -118,50 +115,3 @@ LEFT JOIN (advanced AS a LEFT JOIN made AS m ON m.schedule_id = a.schedule_id)
        ON a.shard = fence.shard
 LEFT JOIN schedule_versions AS v ON v.id = a.asked AND m.id IS NOT NULL"
 );
-
-/// A statement in several variants: the sound one, and those with a [`Defect`] that the tests must
-/// find.
-pub(super) struct Statement {
-    sound: &'static str,
-    /// Without the check of the epoch: [`Defect::NoEpochCheck`].
-    unfenced: LazyLock<String, fn() -> String>,
-    /// Also without the check of the tick: [`Defect::NoTickKey`].
-    unchecked: LazyLock<String, fn() -> String>,
-}
-
-/// Locks the schedules whose jobs may have to wait for each other, or that have skips.
-pub(super) static LOCK: Statement = Statement {
-    sound: LOCK_DUE,
-    unfenced: LazyLock::new(|| unfenced(LOCK_DUE)),
-    unchecked: LazyLock::new(|| unchecked(LOCK_DUE)),
-};
-
-/// Fires schedules without skips whose jobs may overlap.
-pub(super) static PLAIN: Statement = Statement {
-    sound: FIRE_PLAIN,
-    unfenced: LazyLock::new(|| unfenced(FIRE_PLAIN)),
-    unchecked: LazyLock::new(|| unchecked(FIRE_PLAIN)),
-};
-
-impl Statement {
-    /// Returns the text of the variant that applies.
-    pub(super) fn text(&'static self) -> &'static str {
-        if Defect::NoTickKey.is_there() {
-            &self.unchecked
-        } else if Defect::NoEpochCheck.is_there() {
-            &self.unfenced
-        } else {
-            self.sound
-        }
-    }
-}
-
-fn unfenced(statement: &str) -> String {
-    statement.replace("s.epoch = l.epoch", "l.epoch > 0")
-}
-
-fn unchecked(statement: &str) -> String {
-    let by_any = unfenced(statement).replace("AND s.next_tick = w.tick", "");
-    let by_any = by_any.replace("AND s.next_tick <= $3", "");
-    by_any.replace("WHERE w.tick > coalesce(d.fired_up_to, w.tick - 1)", "")
-}

@@ -6,6 +6,7 @@ use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp};
+use crate::runtime::faults;
 use crate::store::job_rows::STATUS;
 use crate::store::rows::StoreRow;
 use crate::store::sql::account_lock::{admit, judge};
@@ -147,7 +148,7 @@ pub(super) async fn trigger_at_once(
     write: Write,
     job: NewJob,
 ) -> Outcome<Triggered> {
-    let attempted: Option<Attempted> = sql::query_as(TRIGGER)
+    let attempted: Option<Attempted> = sql::query_as(faults::statement("trigger", TRIGGER))
         .bind(job.id)
         .bind(job.schedule)
         .bind(write.account)
