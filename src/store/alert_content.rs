@@ -1,9 +1,8 @@
 //! Deliveries that are claimed: as they are read, and what they say.
 
 use serde::{Deserialize, Serialize};
-use sqlx::FromRow;
 
-use super::rows::{StoreRow, number};
+use super::rows::{StoreRow, read_rows};
 use super::vault::Vault;
 use super::{ClaimedDelivery, DeliveryContent};
 use crate::domain::alert::AlertKind;
@@ -37,34 +36,32 @@ pub(in crate::store) struct DueDelivery {
     pub(in crate::store) revision: i64,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for DueDelivery {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let is_lost = row.read("status").map(|status: i16| status == 2)?;
-        let started_at: Option<Timestamp> = row.read("started_at")?;
-        let kind: Option<ChannelType> = row.read("channel_type")?;
-        let (config, verified): (Option<String>, Option<bool>) =
-            (row.read("config")?, row.read("verified")?);
-        let to = kind.zip(config).zip(verified);
-        let revision: Option<i64> = row.read("revision")?;
-        Ok(Self {
-            id: row.read("id")?,
-            account: row.read("account_id")?,
-            channel: row.read("channel_id")?,
-            event: row.read("event_id")?,
-            kind: row.read("type")?,
-            job: row.read("job_id")?,
-            at: row.read("at")?,
-            tries: number::<i16, _>(row, "tries")?,
-            round: number::<i16, _>(row, "round")?,
-            round_began: row.read("round_began")?,
-            failures: number::<i32, _>(row, "failures")?,
-            schedule_name: row.read("schedule_name")?,
-            content: row.read("content")?,
-            lost_since: started_at.filter(|_| is_lost),
-            to: to.map(|((kind, config), verified)| (kind, config, verified)),
-            revision: revision.unwrap_or(0),
-        })
+/// The start of the try that nobody has ended.
+fn lost_since(row: &impl StoreRow) -> sqlx::Result<Option<Timestamp>> {
+    let is_lost = row.read("status").map(|status: i16| status == 2)?;
+    let started_at: Option<Timestamp> = row.read("started_at")?;
+    Ok(started_at.filter(|_| is_lost))
+}
+
+fn destination(row: &impl StoreRow) -> sqlx::Result<Option<(ChannelType, String, bool)>> {
+    let kind: Option<ChannelType> = row.read("channel_type")?;
+    let (config, verified): (Option<String>, Option<bool>) =
+        (row.read("config")?, row.read("verified")?);
+    let to = kind.zip(config).zip(verified);
+    Ok(to.map(|((kind, config), verified)| (kind, config, verified)))
+}
+
+fn revision(row: &impl StoreRow) -> sqlx::Result<i64> {
+    row.read("revision").map(|revision: Option<i64>| revision.unwrap_or(0))
+}
+
+read_rows! {
+    DueDelivery {
+        id, account: "account_id", channel: "channel_id", event: "event_id", kind: "type",
+        job: "job_id", at, tries as i16, round as i16, round_began, failures as i32,
+        schedule_name, content, lost_since by lost_since, to by destination, revision by revision,
     }
+    JobContent { version: "version_id", job: _, definition: _ }
 }
 
 impl DueDelivery {
@@ -95,16 +92,6 @@ pub(in crate::store) struct JobContent {
     version: VersionId,
     pub(in crate::store) job: Job,
     definition: Definition,
-}
-
-impl<R: StoreRow> FromRow<'_, R> for JobContent {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            version: row.read("version_id")?,
-            job: Job::from_row(row)?,
-            definition: Definition::from_row(row)?,
-        })
-    }
 }
 
 /// What an incident's alert says, but for the host and the error, which the job tells.

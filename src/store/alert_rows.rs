@@ -1,10 +1,8 @@
 //! How the rows of alerts are read, whichever database they come from.
 
-use sqlx::FromRow;
-
 use super::alert_items::{Event, PlannedChannel, PlannedIncident};
 use super::preferences::policy_of;
-use super::rows::{StoreRow, number, some_number, unfit};
+use super::rows::{StoreRow, read_rows, unfit};
 use super::{Delivery, DeliveryTry};
 use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use crate::domain::alert::grouping::{ChannelFlow, IncidentState, Stage};
@@ -71,127 +69,11 @@ fn status_of(code: i16) -> Option<DeliveryStatus> {
     DeliveryStatus::ALL.iter().copied().find(|status| status_codes(*status).contains(&code))
 }
 
-/// Why a delivery or a try has failed. What only newer releases know is a failure all the same.
-fn delivery_error<R: StoreRow>(row: &R) -> sqlx::Result<Option<DeliveryError>> {
-    let name: Option<String> = row.read("error_code")?;
-    Ok(name.map(|name| name.parse().unwrap_or(DeliveryError::Internal)))
-}
-
-impl<R: StoreRow> FromRow<'_, R> for Event {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            account: row.read("account_id")?,
-            schedule: row.read("schedule_id")?,
-            job: row.read("job_id")?,
-            kind: row.read("type")?,
-            at: row.read("at")?,
-            host: row.read("host_key")?,
-            failures: number::<i32, _>(row, "failures")?,
-            wanted: row.read("wanted")?,
-            schedule_name: row.read("schedule_name")?,
-        })
-    }
-}
-
 /// A channel that was locked for planning.
 pub(in crate::store) struct ChannelLock {
     pub(in crate::store) id: ChannelId,
     pub(in crate::store) verified: bool,
     pub(in crate::store) channel: PlannedChannel,
-}
-
-impl<R: StoreRow> FromRow<'_, R> for ChannelLock {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let digest: Option<_> = row.read("digest_id")?;
-        let flow = ChannelFlow {
-            window_began: row.read("window_began")?,
-            sent: number::<i32, _>(row, "window_sent")?,
-            has_digest: digest.is_some(),
-        };
-        let channel = PlannedChannel {
-            paused_until: row.read("paused_until")?,
-            flow,
-            digest,
-            changed: false,
-        };
-        Ok(Self { id: row.read("id")?, verified: row.read("verified")?, channel })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for PlannedIncident {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let stage = stage_of(row.read("stage")?).ok_or_else(|| unfit("stage", "unknown"))?;
-        let state = IncidentState {
-            stage,
-            gather_until: row.read("gather_until")?,
-            due_at: row.read("due_at")?,
-            since: row.read("since")?,
-            opened_at: row.read("opened_at")?,
-            last_failure_at: row.read("last_failure_at")?,
-            last_recovery_at: row.read("last_recovery_at")?,
-            schedules: number::<i32, _>(row, "schedules")?,
-            failing: number::<i32, _>(row, "failing")?,
-            gathered: number::<i32, _>(row, "gathered")?,
-            failures: number::<i32, _>(row, "failures")?,
-        };
-        let names: String = row.read("names")?;
-        Ok(Self {
-            id: row.read("id")?,
-            account: row.read("account_id")?,
-            channel: row.read("channel_id")?,
-            host: row.read("host_key")?,
-            state,
-            opening: row.read("opening_id")?,
-            job: row.read("job_id")?,
-            names: serde_json::from_str(&names).map_err(|_| unfit("names", "not a list"))?,
-            changed: false,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for Delivery {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let code: i16 = row.read("status")?;
-        let status = status_of(code).ok_or_else(|| unfit("status", "unknown"))?;
-        // While a try is under way, `wake_at` is the end of its claim.
-        let next_try_at = if code == 1 { row.read("wake_at")? } else { None };
-        Ok(Self {
-            id: row.read("id")?,
-            event: row.read("event_id")?,
-            kind: row.read("type")?,
-            channel: row.read("channel_id")?,
-            channel_type: row.read("channel_type")?,
-            channel_label: row.read("channel_label")?,
-            schedule: row.read("schedule_id")?,
-            job: row.read("job_id")?,
-            status,
-            merged_into: row.read("merged_into")?,
-            tries_made: number::<i16, _>(row, "tries")?,
-            next_try_at,
-            completed_at: row.read("completed_at")?,
-            error_code: delivery_error(row)?,
-            error_message: row.read("error_message")?,
-            status_code: some_number::<i32, _>(row, "status_code")?,
-            at: row.read("at")?,
-            created_at: row.read("created_at")?,
-            tries: Vec::new(),
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for DeliveryTry {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            number: number::<i16, _>(row, "number")?,
-            started_at: row.read("started_at")?,
-            completed_at: row.read("completed_at")?,
-            status_code: some_number::<i32, _>(row, "status_code")?,
-            response: row.read("response")?,
-            error_code: delivery_error(row)?,
-            error_message: row.read("error_message")?,
-        })
-    }
 }
 
 /// A try, and the delivery that it is of.
@@ -200,8 +82,61 @@ pub(in crate::store) struct TryOf {
     pub(in crate::store) one: DeliveryTry,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for TryOf {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self { delivery: row.read("delivery_id")?, one: DeliveryTry::from_row(row)? })
+read_rows! {
+    ChannelFlow { window_began, sent: "window_sent" as i32, has_digest by has_digest }
+    ChannelLock { id, verified, channel: _ }
+    Delivery {
+        id, event: "event_id", kind: "type", channel: "channel_id", channel_type, channel_label,
+        schedule: "schedule_id", job: "job_id", status by delivery_status, merged_into,
+        tries_made: "tries" as i16, next_try_at by next_try_at, completed_at,
+        error_code by delivery_error, error_message, status_code as Option<i32>, at, created_at,
+        tries = Vec::new(),
     }
+    DeliveryTry {
+        number as i16, started_at, completed_at, status_code as Option<i32>, response,
+        error_code by delivery_error, error_message,
+    }
+    Event {
+        id, account: "account_id", schedule: "schedule_id", job: "job_id", kind: "type", at,
+        host: "host_key", failures as i32, wanted, schedule_name,
+    }
+    IncidentState {
+        stage by incident_stage, gather_until, due_at, since, opened_at, last_failure_at,
+        last_recovery_at, schedules as i32, failing as i32, gathered as i32, failures as i32,
+    }
+    PlannedChannel { paused_until, flow: _, digest: "digest_id", changed = false }
+    PlannedIncident {
+        id, account: "account_id", channel: "channel_id", host: "host_key", state: _,
+        opening: "opening_id", job: "job_id", names by incident_names, changed = false,
+    }
+    TryOf { delivery: "delivery_id", one: _ }
+}
+
+fn has_digest(row: &impl StoreRow) -> sqlx::Result<bool> {
+    row.read("digest_id").map(|digest: Option<DeliveryId>| digest.is_some())
+}
+
+fn delivery_status(row: &impl StoreRow) -> sqlx::Result<DeliveryStatus> {
+    status_of(row.read("status")?).ok_or_else(|| unfit("status", "unknown"))
+}
+
+/// While a try is under way, `wake_at` is the end of its claim.
+fn next_try_at(row: &impl StoreRow) -> sqlx::Result<Option<Timestamp>> {
+    let code: i16 = row.read("status")?;
+    if code == 1 { row.read("wake_at") } else { Ok(None) }
+}
+
+/// Why a delivery or a try has failed. What only newer releases know is a failure all the same.
+fn delivery_error(row: &impl StoreRow) -> sqlx::Result<Option<DeliveryError>> {
+    let name: Option<String> = row.read("error_code")?;
+    Ok(name.map(|name| name.parse().unwrap_or(DeliveryError::Internal)))
+}
+
+fn incident_stage(row: &impl StoreRow) -> sqlx::Result<Stage> {
+    stage_of(row.read("stage")?).ok_or_else(|| unfit("stage", "unknown"))
+}
+
+fn incident_names(row: &impl StoreRow) -> sqlx::Result<Vec<String>> {
+    let names: String = row.read("names")?;
+    serde_json::from_str(&names).map_err(|_| unfit("names", "not a list"))
 }

@@ -1,8 +1,6 @@
 //! Notification channels: the destinations of an account's alerts.
 
-use sqlx::FromRow;
-
-use super::rows::StoreRow;
+use super::rows::read_rows;
 use super::vault::Vault;
 use super::{Result, Write};
 use crate::domain::channel::{Channel, ChannelConfig};
@@ -143,17 +141,9 @@ pub(in crate::store) struct ChannelRow {
     pub(in crate::store) revision: i64,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for Channel {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            kind: row.read("type")?,
-            label: row.read("label")?,
-            verified: row.read("verified")?,
-            created_at: row.read("created_at")?,
-            updated_at: row.read("updated_at")?,
-        })
-    }
+read_rows! {
+    Channel { id, kind: "type", label, verified, created_at, updated_at }
+    ChannelRow { channel: _, config, revision }
 }
 
 impl ChannelRow {
@@ -162,15 +152,5 @@ impl ChannelRow {
         let Self { channel, config, revision } = self;
         let config = vault.open_config(account, channel.id, &config);
         StoredChannel { channel, config, revision }
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for ChannelRow {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            channel: Channel::from_row(row)?,
-            config: row.read("config")?,
-            revision: row.read("revision")?,
-        })
     }
 }

@@ -3,7 +3,7 @@
 
 use sqlx::FromRow;
 
-use super::rows::{StoreRow, number, some_number};
+use super::rows::{StoreRow, number, read_rows, some_number};
 use super::stored::timings_of;
 use crate::domain::job::{Attempt, Job, JobStatus};
 use crate::domain::outcome::{ErrorCode, Timings};
@@ -80,61 +80,46 @@ pub(in crate::store) const JOB: &str = concat!(
 
 /// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one
 /// such row among others must not be unreadable.
-fn error_code<R: StoreRow>(row: &R) -> sqlx::Result<Option<ErrorCode>> {
+fn error_code(row: &impl StoreRow) -> sqlx::Result<Option<ErrorCode>> {
     let name: Option<String> = row.read("error_code")?;
     Ok(name.map(|name| name.parse().unwrap_or(ErrorCode::Internal)))
 }
 
-impl<R: StoreRow> FromRow<'_, R> for Job {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let id: JobId = row.read("id")?;
-        let status = row.read("status")?;
-        let attempt_number = number::<i16, _>(row, "attempt_number")?;
-        let waits_again = status == JobStatus::Pending && attempt_number > 0;
-        let next_attempt_at = if waits_again { row.read("wake_at")? } else { None };
-        Ok(Self {
-            id,
-            schedule_id: row.read("schedule_id")?,
-            status,
-            trigger: row.read("trigger")?,
-            scheduled_run_at: id.timestamp(),
-            attempt_number,
-            max_attempts: number::<i16, _>(row, "max_attempts")?,
-            next_attempt_at,
-            http_method: row.read("http_method")?,
-            endpoint: row.read("endpoint")?,
-            body: row.read("body")?,
-            headers: row.read("headers")?,
-            unreadable: UnreadableFields::default(),
-            status_code: some_number::<i32, _>(row, "status_code")?,
-            response: row.read("response")?,
-            response_headers: row.read("response_headers")?,
-            response_truncated: row.read("response_truncated")?,
-            started_at: row.read("started_at")?,
-            completed_at: row.read("completed_at")?,
-            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
-            error_code: error_code(row)?,
-            error_message: row.read("error_message")?,
-            created_at: row.read("created_at")?,
-            updated_at: row.read("updated_at")?,
-        })
-    }
+fn timings(row: &impl StoreRow) -> sqlx::Result<Timings> {
+    let text: Option<String> = row.read("timings")?;
+    Ok(timings_of(text.as_deref()))
 }
 
-impl<R: StoreRow> FromRow<'_, R> for Attempt {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let timings: Option<String> = row.read("timings")?;
-        Ok(Self {
-            number: number::<i16, _>(row, "number")?,
-            started_at: row.read("started_at")?,
-            completed_at: row.read("completed_at")?,
-            duration_ms: some_number::<i64, _>(row, "duration_ms")?,
-            status_code: some_number::<i32, _>(row, "status_code")?,
-            error_code: error_code(row)?,
-            error_message: row.read("error_message")?,
-            timings: timings_of(timings.as_deref()),
-        })
+/// The id of a job contains its tick, or the time of the user's call.
+fn scheduled_run_at(row: &impl StoreRow) -> sqlx::Result<Timestamp> {
+    row.read("id").map(JobId::timestamp)
+}
+
+/// The start of the next attempt of a job that waits for it.
+fn next_attempt_at(row: &impl StoreRow) -> sqlx::Result<Option<Timestamp>> {
+    let waits = row.read("status").map(|status: JobStatus| status == JobStatus::Pending)?;
+    let was_tried = number::<i16, u8>(row, "attempt_number")? > 0;
+    if waits && was_tried { row.read("wake_at") } else { Ok(None) }
+}
+
+fn response_bytes(row: &impl StoreRow) -> sqlx::Result<u64> {
+    Ok(some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0))
+}
+
+read_rows! {
+    Attempt {
+        number as i16, started_at, completed_at, duration_ms as Option<i64>,
+        status_code as Option<i32>, error_code by error_code, error_message, timings by timings,
     }
+    Job {
+        id, schedule_id, status, trigger, scheduled_run_at by scheduled_run_at,
+        attempt_number as i16, max_attempts as i16, next_attempt_at by next_attempt_at,
+        http_method, endpoint, body, headers, unreadable = UnreadableFields::default(),
+        status_code as Option<i32>, response, response_headers, response_truncated, started_at,
+        completed_at, duration_ms as Option<i64>, error_code by error_code, error_message,
+        created_at, updated_at,
+    }
+    ListedJob { version: "version_id", job: _, response_bytes by response_bytes }
 }
 
 /// A job with what its row says of its last attempt.
@@ -187,12 +172,4 @@ pub(in crate::store) struct ListedJob {
     pub(in crate::store) version: VersionId,
     pub(in crate::store) job: Job,
     pub(in crate::store) response_bytes: u64,
-}
-
-impl<R: StoreRow> FromRow<'_, R> for ListedJob {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let response_bytes = some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0);
-        let version = row.read("version_id")?;
-        Ok(Self { version, job: Job::from_row(row)?, response_bytes })
-    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sqlx::FromRow;
 
 use super::Result;
-use super::rows::StoreRow;
+use super::rows::{StoreRow, read_rows};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::runtime::measured;
@@ -78,14 +78,8 @@ measured! {
     }
 }
 
-impl<R: StoreRow> FromRow<'_, R> for ReplicaLease {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            name: row.read("name")?,
-            is_cut_off: row.read("cut_off")?,
-            until: row.read("alive_until")?,
-        })
-    }
+read_rows! {
+    ReplicaLease { name, is_cut_off: "cut_off", until: "alive_until" }
 }
 
 impl<R: StoreRow> FromRow<'_, R> for ShardLeader {

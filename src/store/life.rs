@@ -7,9 +7,7 @@
 
 use std::time::Duration;
 
-use sqlx::FromRow;
-
-use super::rows::{StoreRow, number};
+use super::rows::{StoreRow, read_rows};
 use super::{Result, Write};
 use crate::domain::schedule::{Definition, Skip, UnreadableFields};
 use crate::domain::shard::ShardId;
@@ -61,19 +59,6 @@ pub struct Erased {
     pub gone: bool,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for DeletedAccount {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            name: row.read("name")?,
-            deleted_at: row.read("deleted_at")?,
-            actor: row.read("actor")?,
-            origin: row.read("origin")?,
-            gone_at: row.read("gone_at")?,
-        })
-    }
-}
-
 /// A version as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredVersion {
@@ -91,19 +76,6 @@ pub struct StoredVersion {
     pub retired_at: Option<Timestamp>,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for StoredVersion {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            schedule: row.read("schedule_id")?,
-            definition: Definition::from_row(row)?,
-            unreadable: UnreadableFields::default(),
-            created_at: row.read("created_at")?,
-            retired_at: row.read("retired_at")?,
-        })
-    }
-}
-
 /// Where a skip is in the order of [`LifeStore::skips_of`].
 pub type SkipPlace = (Timestamp, i64);
 
@@ -118,15 +90,6 @@ pub struct StoredSkip {
     pub skip: Skip,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for StoredSkip {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let listed = super::rows::ListedSkip::from_row(row)?;
-        let schedule = row.read("schedule_id")?;
-        let (place, skip) = listed.placed();
-        Ok(Self { place, schedule, skip })
-    }
-}
-
 /// How many jobs an account has used up of a month.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredMonth {
@@ -138,14 +101,18 @@ pub struct StoredMonth {
     pub exhausted_at: Option<Timestamp>,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for StoredMonth {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            month: row.read("month")?,
-            reserved: number::<i64, _>(row, "reserved")?,
-            exhausted_at: row.read("exhausted_at")?,
-        })
+read_rows! {
+    DeletedAccount { id, name, deleted_at, actor, origin, gone_at }
+    StoredMonth { month, reserved as i64, exhausted_at }
+    StoredSkip { place by skip_place, schedule: "schedule_id", skip: _ }
+    StoredVersion {
+        id, schedule: "schedule_id", definition: _, unreadable = UnreadableFields::default(),
+        created_at, retired_at,
     }
+}
+
+fn skip_place(row: &impl StoreRow) -> sqlx::Result<SkipPlace> {
+    Ok((row.read("first_tick")?, row.read("id")?))
 }
 
 measured! {

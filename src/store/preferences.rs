@@ -1,8 +1,6 @@
 //! Notification preferences: which outcomes of a schedule are told, on which channels.
 
-use sqlx::FromRow;
-
-use super::rows::{StoreRow, number, some_number};
+use super::rows::read_rows;
 use super::{Result, Write};
 use crate::domain::alert::policy::AlertPolicy;
 use crate::domain::channel::Channel;
@@ -120,22 +118,13 @@ pub(in crate::store) struct PreferenceRow {
     pub(in crate::store) detached: Option<String>,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for PreferenceRow {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let policy = AlertPolicy {
-            notify_on: row.read("notify_on")?,
-            failure_threshold: number::<i32, _>(row, "failure_threshold")?,
-            notify_on_recovery: row.read("notify_on_recovery")?,
-            repeat_every_minutes: some_number::<i32, _>(row, "repeat_every_minutes")?,
-        };
-        Ok(Self { policy, detached: row.read("detached")? })
+read_rows! {
+    AlertPolicy {
+        notify_on, failure_threshold as i32, notify_on_recovery,
+        repeat_every_minutes as Option<i32>,
     }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for AttachedChannel {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self { channel: Channel::from_row(row)?, trouble: row.read("trouble")? })
-    }
+    AttachedChannel { channel: _, trouble }
+    PreferenceRow { policy: _, detached }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 use super::damage::Kept;
 use super::idempotency::StoredKey;
 use super::signing::SealedSecret;
-use super::{Account, AuditEntry, KnownKey, Receipt};
+use super::{Account, AuditEntry, ExecutorId, HeldClaim, KnownKey, Receipt};
 use crate::domain::alert::AlertKind;
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
@@ -16,10 +16,11 @@ use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
 };
 use crate::domain::shard::ShardId;
-use crate::domain::ticket::HostKey;
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::user::Role;
 use crate::domain::{
-    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, JobId, KeyId, ScheduleId,
-    SigningSecretId, Timestamp, VersionId,
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
+    ScheduleId, SessionId, SigningSecretId, Timestamp, UserId, VersionId,
 };
 
 /// The columns of a whole schedule and where they come from.
@@ -58,24 +59,73 @@ where
     }
 }
 
-/// Declares a trait of the rows that can have all of these in their columns.
-macro_rules! row_that_holds {
-    ($(#[$doc:meta])* $name:ident: $($type:ty),* $(,)?) => {
-        $(#[$doc])*
-        pub(in crate::store) trait $name: Row $(+ Holds<$type> + Holds<Option<$type>>)* {}
+/// Declares [`StoreRow`] with the types that its columns can have. Each column may be null.
+macro_rules! store_row {
+    ($($type:ty),* $(,)?) => {
+        /// A row of a database that an adapter stores the contract's values in.
+        pub(in crate::store) trait StoreRow: Row $(+ Holds<$type> + Holds<Option<$type>>)* {}
 
-        impl<R: Row $(+ Holds<$type> + Holds<Option<$type>>)*> $name for R {}
+        impl<R: Row $(+ Holds<$type> + Holds<Option<$type>>)*> StoreRow for R {}
     };
 }
-pub(in crate::store) use row_that_holds;
 
-row_that_holds! {
-    /// A row of a database that an adapter stores the contract's values in.
-    StoreRow: AccountId, Action, AlertKind, AuditId, CatchUpPolicy, ChannelId, ChannelType, DeliveryId,
-    EventId, HostKey, HttpMethod, IncidentId, JobId, JobStatus, KeyId, NotifyOn, OverlapPolicy,
-    ScheduleId, Scope, ShardId, SigningSecretId, String, Timestamp, Trigger, Vec<u8>, VersionId, bool,
-    i16, i32, i64,
+store_row! {
+    AccountId, Action, AlertKind, AuditId, CatchUpPolicy, ChannelId, ChannelType, DeliveryId,
+    EventId, ExecutorId, HostKey, HttpMethod, IncidentId, InvitationId, JobId, JobStatus, KeyId,
+    NotifyOn, OverlapPolicy, Role, ScheduleId, Scope, SessionId, ShardId, SigningSecretId, String,
+    Timestamp, Trigger, UserId, Vec<u8>, VersionId, bool, i16, i32, i64,
 }
+
+/// Implements [`FromRow`] for structs, for the rows of both databases. A field is read from the column
+/// with its name unless the declaration says otherwise.
+///
+/// ```ignore
+/// read_rows! {
+///     Delivery {
+///         id,                            // The column `id`.
+///         channel: "channel_id",         // Another column.
+///         tries_made: "tries" as i16,    // A number that is stored as an `i16`.
+///         status_code as Option<i32>,    // The same, or null.
+///         policy: _,                     // A struct, read from the same row.
+///         error_code by delivery_error,  // The result of a function of the row.
+///         changed = false,               // A value that is not stored.
+///     }
+/// }
+/// ```
+macro_rules! read_rows {
+    (@column $field:ident) => { stringify!($field) };
+    (@column $field:ident $column:literal) => { $column };
+    (@field $row:ident $field:ident : _) => { sqlx::FromRow::from_row($row)? };
+    (@field $row:ident $field:ident by $read:path) => { $read($row)? };
+    (@field $row:ident $field:ident = $value:expr) => { $value };
+    (@field $row:ident $field:ident $(: $column:literal)?) => {
+        $row.read($crate::store::rows::read_rows!(@column $field $($column)?))?
+    };
+    (@field $row:ident $field:ident $(: $column:literal)? as Option<$stored:ident>) => {{
+        let column = $crate::store::rows::read_rows!(@column $field $($column)?);
+        $crate::store::rows::some_number::<$stored, _>($row, column)?
+    }};
+    (@field $row:ident $field:ident $(: $column:literal)? as $stored:ident) => {{
+        let column = $crate::store::rows::read_rows!(@column $field $($column)?);
+        $crate::store::rows::number::<$stored, _>($row, column)?
+    }};
+    ($($name:ident {
+        $($field:ident $(: $column:tt)? $(as $stored:ident $(<$number:ident>)?)? $(by $read:path)?
+          $(= $value:expr)?),* $(,)?
+    })*) => {$(
+        impl<R: $crate::store::rows::StoreRow> sqlx::FromRow<'_, R> for $name {
+            fn from_row(row: &R) -> sqlx::Result<Self> {
+                Ok(Self {
+                    $($field: $crate::store::rows::read_rows!(
+                        @field row $field $(: $column)? $(as $stored $(<$number>)?)? $(by $read)?
+                        $(= $value)?
+                    )),*
+                })
+            }
+        }
+    )*};
+}
+pub(in crate::store) use read_rows;
 
 /// A number that is stored as an `S`.
 pub(in crate::store) fn number<S, T: TryFrom<S>>(
@@ -112,144 +162,53 @@ where
     }
 }
 
-impl<R: StoreRow> FromRow<'_, R> for Account {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            name: row.read("name")?,
-            created_at: row.read("created_at")?,
-            plan: row.read("plan")?,
-            suspended_at: row.read("suspended_at")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for StoredKey {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let action: Option<Action> = row.read("action")?;
-        let objects: Option<String> = row.read("objects")?;
-        let objects = objects.map(|text| serde_json::from_str(&text)).transpose();
-        let objects = objects.map_err(|_| unfit("objects", "not a list of ids"))?;
-        Ok(Self {
-            request: row.read("request")?,
-            holder: row.read("holder")?,
-            reserved_at: row.read("reserved_at")?,
-            receipt: action.zip(objects).map(|(action, objects)| Receipt { action, objects }),
-            answer: row.read("answer")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for SealedSecret {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            secret: row.read("secret")?,
-            created_at: row.read("created_at")?,
-            expires_at: row.read("expires_at")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for AuditEntry {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            actor: row.read("actor")?,
-            action: row.read("action")?,
-            object: row.read("object")?,
-            origin: row.read("origin")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for KeyRecord {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            name: row.read("name")?,
-            scope: row.read("scope")?,
-            created_at: row.read("created_at")?,
-            created_by: row.read("created_by")?,
-            expires_at: row.read("expires_at")?,
-            revoked_at: row.read("revoked_at")?,
-            last_used_at: row.read("last_used_at")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for KnownKey {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let digest: Vec<u8> = row.read("digest")?;
-        let digest = digest.try_into();
-        let digest = digest.map_err(|_| unfit("digest", "a digest that is not 32 bytes long"))?;
-        Ok(Self {
-            account: row.read("account_id")?,
-            plan: row.read("plan")?,
-            digest: KeyDigest(digest),
-            scope: row.read("scope")?,
-            expires_at: row.read("expires_at")?,
-            revoked_at: row.read("revoked_at")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for Definition {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            cron_expression: row.read("cron_expression")?,
-            timezone: row.read("timezone")?,
-            endpoint: row.read("endpoint")?,
-            http_method: row.read("http_method")?,
-            body: row.read("body")?,
-            headers: row.read("headers")?,
-            max_retries: number::<i16, _>(row, "max_retries")?,
-            timeout_seconds: number::<i16, _>(row, "timeout_seconds")?,
-            expected_status_codes: row.read("expected_status_codes")?,
-            sign_requests: row.read("sign_requests")?,
-        })
-    }
-}
-
-impl<R: StoreRow> FromRow<'_, R> for Schedule {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            name: row.read("name")?,
-            description: row.read("description")?,
-            version: row.read("version_id")?,
-            definition: Definition::from_row(row)?,
-            unreadable: UnreadableFields::default(),
-            is_enabled: row.read("is_enabled")?,
-            overlap_policy: row.read("overlap_policy")?,
-            catch_up_policy: row.read("catch_up_policy")?,
-            next_tick: row.read("next_tick")?,
-            last_run_at: row.read("last_run_at")?,
-            last_job_status: row.read("last_job_status")?,
-            consecutive_failures: number::<i32, _>(row, "consecutive_failures")?,
-            created_at: row.read("created_at")?,
-            updated_at: row.read("updated_at")?,
-            revision: row.read("revision")?,
-        })
-    }
-}
-
 /// A skip and its row.
 pub(in crate::store) struct ListedSkip {
     id: i64,
     skip: Skip,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for ListedSkip {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let skip = Skip {
-            first: row.read("first_tick")?,
-            last: row.read("last_tick")?,
-            count: number::<i32, _>(row, "count")?,
-            reason: row.read("reason")?,
-        };
-        Ok(Self { id: row.read("id")?, skip })
+read_rows! {
+    Account { id, name, created_at, plan, suspended_at }
+    AuditEntry { id, actor, action, object, origin }
+    Definition {
+        cron_expression, timezone, endpoint, http_method, body, headers, max_retries as i16,
+        timeout_seconds as i16, expected_status_codes, sign_requests,
     }
+    HeldClaim {
+        job: "id", attempt: "attempt_number" as i16, max_attempts as i16, executor: "claimed_by",
+        until: "alive_until",
+    }
+    KeyRecord {
+        id, name, scope, created_at, created_by, expires_at, revoked_at, last_used_at,
+    }
+    KnownKey {
+        account: "account_id", plan, digest by key_digest, scope, expires_at, revoked_at,
+    }
+    ListedSkip { id, skip: _ }
+    Schedule {
+        id, name, description, version: "version_id", definition: _,
+        unreadable = UnreadableFields::default(), is_enabled, overlap_policy, catch_up_policy,
+        next_tick, last_run_at, last_job_status, consecutive_failures as i32, created_at,
+        updated_at, revision,
+    }
+    SealedSecret { id, secret, created_at, expires_at }
+    Skip { first: "first_tick", last: "last_tick", count as i32, reason }
+    StoredKey { request, holder, reserved_at, receipt by receipt, answer }
+    Ticket { job: "id", shard, account: "account_id", host: "host_key", start: "wake_at" }
+}
+
+fn key_digest(row: &impl Holds<Vec<u8>>) -> sqlx::Result<KeyDigest> {
+    let digest = row.read("digest")?.try_into().map(KeyDigest);
+    digest.map_err(|_| unfit("digest", "a digest that is not 32 bytes long"))
+}
+
+fn receipt(row: &impl StoreRow) -> sqlx::Result<Option<Receipt>> {
+    let action: Option<Action> = row.read("action")?;
+    let objects: Option<String> = row.read("objects")?;
+    let objects = objects.map(|text| serde_json::from_str(&text)).transpose();
+    let objects = objects.map_err(|_| unfit("objects", "not a list of ids"))?;
+    Ok(action.zip(objects).map(|(action, objects)| Receipt { action, objects }))
 }
 
 impl ListedSkip {

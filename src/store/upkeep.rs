@@ -1,9 +1,7 @@
 //! Upkeep: health and the end of history.
 
-use sqlx::FromRow;
-
 use super::Result;
-use super::rows::StoreRow;
+use super::rows::{StoreRow, read_rows};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::measured;
@@ -36,13 +34,6 @@ pub struct Waiting {
     pub since: Option<Timestamp>,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for Waiting {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let jobs: i64 = row.read("jobs")?;
-        Ok(Self { jobs: u64::try_from(jobs).unwrap_or(0), since: row.read("since")? })
-    }
-}
-
 /// How a shard stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardRecord {
@@ -67,18 +58,16 @@ pub struct LedBy {
     pub at: Timestamp,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for ShardRecord {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        let (replica, epoch): (Option<String>, Option<i64>) =
-            (row.read("replica")?, row.read("epoch")?);
-        let led = replica.zip(epoch).zip(row.read("led_at")?);
-        Ok(Self {
-            shard: row.read("shard")?,
-            led: led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at }),
-            due_since: row.read("due_since")?,
-            waiting_since: row.read("waiting_since")?,
-        })
-    }
+read_rows! {
+    ShardRecord { shard, led by led_by, due_since, waiting_since }
+    Waiting { jobs as i64, since }
+}
+
+fn led_by(row: &impl StoreRow) -> sqlx::Result<Option<LedBy>> {
+    let (replica, epoch): (Option<String>, Option<i64>) =
+        (row.read("replica")?, row.read("epoch")?);
+    let led = replica.zip(epoch).zip(row.read("led_at")?);
+    Ok(led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at }))
 }
 
 measured! {

@@ -1,12 +1,12 @@
 //! The rows that a batch of ends of attempts is about.
 
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::PgConnection;
 
-use super::values::{column, number};
+use super::values::column;
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::ending::Running;
+use crate::store::rows::read_rows;
 use crate::store::sql::fault::Outcome;
 
 /// Locked before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
@@ -33,29 +33,19 @@ pub(super) const RUNNING: &str = "
         OFFSET 0
     ) AS j";
 
-impl FromRow<'_, PgRow> for Running {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            place: number::<i64, _>(row, "place")?,
-            schedule: row.try_get("schedule_id")?,
-            shard: row.try_get("shard")?,
-            max_attempts: number::<i16, _>(row, "max_attempts")?,
-            started_at: row.try_get("started_at")?,
-            attempt_started_at: row.try_get("attempt_started_at")?,
-            stop: number::<i16, _>(row, "stop")?,
-        })
-    }
+/// The state of a schedule of the batch, as far as its jobs follow each other.
+pub(super) struct State {
+    pub(super) schedule: ScheduleId,
+    pub(super) active: Option<JobId>,
+    pub(super) held: Option<JobId>,
 }
 
-/// The state of a schedule of the batch, as far as its jobs follow each other.
-#[derive(FromRow)]
-pub(super) struct State {
-    #[sqlx(rename = "schedule_id")]
-    pub(super) schedule: ScheduleId,
-    #[sqlx(rename = "active_job_id")]
-    pub(super) active: Option<JobId>,
-    #[sqlx(rename = "held_job_id")]
-    pub(super) held: Option<JobId>,
+read_rows! {
+    Running {
+        place as i64, schedule: "schedule_id", shard, max_attempts as i16, started_at,
+        attempt_started_at, stop as i16,
+    }
+    State { schedule: "schedule_id", active: "active_job_id", held: "held_job_id" }
 }
 
 /// What is stored of a batch.

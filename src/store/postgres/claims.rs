@@ -28,18 +28,6 @@ use crate::store::{
     Result, Unreadable,
 };
 
-impl FromRow<'_, PgRow> for HeldClaim {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            job: row.try_get("id")?,
-            attempt: number::<i16, _>(row, "attempt_number")?,
-            max_attempts: number::<i16, _>(row, "max_attempts")?,
-            executor: row.try_get("claimed_by")?,
-            until: row.try_get("alive_until")?,
-        })
-    }
-}
-
 /// A job that was claimed, and what can be read of it.
 pub(super) struct Taken {
     pub(super) job: JobId,

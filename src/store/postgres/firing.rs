@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::postgres::PgRow;
-use sqlx::{FromRow, PgConnection, Row};
+use sqlx::PgConnection;
 
 use super::fire::{Order, fire, is_one_statement};
 use super::{PostgresStore, Within};
@@ -13,39 +12,19 @@ use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::damage::Kept;
 use crate::store::firing::check;
+use crate::store::rows::read_rows;
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
 
-impl FromRow<'_, PgRow> for DueEntry {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            tick: row.try_get("next_tick")?,
-            schedule: row.try_get("schedule_id")?,
-            account: row.try_get("account_id")?,
-        })
+read_rows! {
+    Candidate {
+        schedule: "schedule_id", shard, account: "account_id", host: "host_key", plan,
+        suspended_until, suspensions, version: "version_id", tick: "next_tick", cron_expression,
+        timezone, overlap_policy, catch_up_policy,
     }
-}
-
-impl FromRow<'_, PgRow> for Candidate {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            schedule: row.try_get("schedule_id")?,
-            shard: row.try_get("shard")?,
-            account: row.try_get("account_id")?,
-            host: row.try_get("host_key")?,
-            plan: row.try_get("plan")?,
-            suspended_until: row.try_get("suspended_until")?,
-            suspensions: row.try_get("suspensions")?,
-            version: row.try_get("version_id")?,
-            tick: row.try_get("next_tick")?,
-            cron_expression: row.try_get("cron_expression")?,
-            timezone: row.try_get("timezone")?,
-            overlap_policy: row.try_get("overlap_policy")?,
-            catch_up_policy: row.try_get("catch_up_policy")?,
-        })
-    }
+    DueEntry { tick: "next_tick", schedule: "schedule_id", account: "account_id" }
 }
 
 const NEXT_TICKS: &str = "

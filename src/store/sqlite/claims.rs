@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use super::commit;
 use super::definition::DefinitionRow;
@@ -26,18 +25,6 @@ use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Result, StoreErrorKind, Unreadable,
 };
-
-impl FromRow<'_, SqliteRow> for HeldClaim {
-    fn from_row(row: &SqliteRow) -> sqlx::Result<Self> {
-        Ok(Self {
-            job: row.try_get("id")?,
-            attempt: row.try_get("attempt_number")?,
-            max_attempts: row.try_get("max_attempts")?,
-            executor: row.try_get("claimed_by")?,
-            until: row.try_get("alive_until")?,
-        })
-    }
-}
 
 /// How many jobs are read at once: each can have a body of 256 KiB.
 const READ_AT_ONCE: usize = 50;

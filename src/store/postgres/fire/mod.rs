@@ -20,9 +20,9 @@ mod statements;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
-use sqlx::{FromRow, PgConnection, Postgres, Row as _};
+use sqlx::{FromRow, PgConnection, Postgres};
 
 use super::claims::{Secrets, Taken, sort};
 use super::definitions::Known;
@@ -31,6 +31,7 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
 use crate::store::damage::Damage;
+use crate::store::rows::{StoreRow, read_rows};
 use crate::store::sql::fault::Outcome;
 use crate::store::{Claim, Claims, Fence, Fired, Firing};
 use batch::Batch;
@@ -58,17 +59,13 @@ struct Row {
     ticket: Option<(AccountId, HostKey)>,
 }
 
-impl FromRow<'_, PgRow> for Row {
-    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let account: Option<AccountId> = row.try_get("account_id")?;
-        Ok(Self {
-            shard: row.try_get("shard")?,
-            place: row.try_get("place")?,
-            job: row.try_get("id")?,
-            starts: row.try_get("starts")?,
-            ticket: account.zip(row.try_get("host_key")?),
-        })
-    }
+read_rows! {
+    Row { shard, place, job: "id", starts, ticket by ticket }
+}
+
+fn ticket(row: &impl StoreRow) -> sqlx::Result<Option<(AccountId, HostKey)>> {
+    let account: Option<AccountId> = row.read("account_id")?;
+    Ok(account.zip(row.read("host_key")?))
 }
 
 /// Whether one statement fires these; more of them need a transaction.

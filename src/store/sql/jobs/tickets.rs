@@ -1,26 +1,13 @@
 //! Tickets of stored jobs.
 
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx::AssertSqlSafe;
 
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 use crate::store::batch_rows::json_ids;
-use crate::store::rows::StoreRow;
 use crate::store::sql;
 use crate::store::sql::connection::{Connection, Dialect, Of};
 use crate::store::sql::fault::Outcome;
-
-impl<R: StoreRow> FromRow<'_, R> for Ticket {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            job: row.read("id")?,
-            shard: row.read("shard")?,
-            account: row.read("account_id")?,
-            host: row.read("host_key")?,
-            start: row.read("wake_at")?,
-        })
-    }
-}
 
 /// Returns the statement that reads the tickets of jobs. `+ 0` keeps the planner from the indexes
 /// of waiting jobs.

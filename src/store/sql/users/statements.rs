@@ -1,10 +1,7 @@
 //! The statements on users, and their rows.
 
-use sqlx::{FromRow, Row};
-
-use crate::domain::user::{EmailAddress, Role};
-use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
-use crate::store::rows::{Holds, unfit};
+use crate::domain::user::EmailAddress;
+use crate::store::rows::{Holds, read_rows, unfit};
 use crate::store::{Invitation, Member, Membership, PasswordHash, Session, User};
 
 /// Id, address, password, instant.
@@ -131,70 +128,20 @@ pub(in crate::store) const INSERT_RESET: &str = "
 pub(in crate::store) const RESET: &str =
     "SELECT user_id FROM password_resets WHERE digest = $1 AND expires_at > $2";
 
-crate::store::rows::row_that_holds! {
-    /// A row of one of the tables of users.
-    UserRow: AccountId, InvitationId, Role, SessionId, String, Timestamp, UserId, i64,
-}
-
 fn email(row: &impl Holds<String>) -> sqlx::Result<EmailAddress> {
     row.read("email")?.parse().map_err(|_| unfit("email", "an address in another form"))
 }
 
-impl<R: UserRow> FromRow<'_, R> for User {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            email: email(row)?,
-            password: PasswordHash(row.read("password")?),
-            password_version: row.read("password_version")?,
-            created_at: row.read("created_at")?,
-            disabled_at: row.read("disabled_at")?,
-        })
-    }
+fn password(row: &impl Holds<String>) -> sqlx::Result<PasswordHash> {
+    row.read("password").map(PasswordHash)
 }
 
-impl<R: UserRow> FromRow<'_, R> for Member {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            user: row.read("user_id")?,
-            email: email(row)?,
-            role: row.read("role")?,
-            since: row.read("created_at")?,
-        })
-    }
-}
-
-impl<R: UserRow> FromRow<'_, R> for Membership {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            account: row.read("account_id")?,
-            name: row.read("name")?,
-            role: row.read("role")?,
-        })
-    }
-}
-
-impl<R: UserRow> FromRow<'_, R> for Invitation {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            email: email(row)?,
-            role: row.read("role")?,
-            created_at: row.read("created_at")?,
-            expires_at: row.read("expires_at")?,
-        })
-    }
-}
-
-impl<R: UserRow> FromRow<'_, R> for Session {
-    fn from_row(row: &R) -> sqlx::Result<Self> {
-        Ok(Self {
-            id: row.read("id")?,
-            user: row.read("user_id")?,
-            email: email(row)?,
-            created_at: row.read("created_at")?,
-            expires_at: row.read("expires_at")?,
-            ends_at: row.read("ends_at")?,
-        })
+read_rows! {
+    Invitation { id, email by email, role, created_at, expires_at }
+    Member { user: "user_id", email by email, role, since: "created_at" }
+    Membership { account: "account_id", name, role }
+    Session { id, user: "user_id", email by email, created_at, expires_at, ends_at }
+    User {
+        id, email by email, password by password, password_version, created_at, disabled_at,
     }
 }
