@@ -3,18 +3,17 @@
 use std::fmt::Display;
 
 use async_trait::async_trait;
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
-use super::connection::{Connection, Of};
+use super::connection::Connection;
 use super::fault::Outcome;
 use super::idempotency;
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::store::audit::{bounds, list_text, page};
-use crate::store::batch_rows::json;
+use crate::store::batch_rows::{batch_row, json};
 use crate::store::hex::Hex;
 use crate::store::sql;
 use crate::store::{Act, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, Write};
@@ -44,10 +43,8 @@ pub(in crate::store) async fn record_making(
     idempotency::mark(connection, write, action, &[made.to_string()]).await
 }
 
-#[derive(Serialize)]
-struct NewEntry<'o> {
-    id: Hex,
-    object: &'o str,
+batch_row! {
+    NewEntry<'o> { id: Hex, object: &'o str }
 }
 
 async fn insert(
@@ -62,7 +59,7 @@ async fn insert(
     let statement = format!(
         "INSERT INTO audit_log (id, account_id, actor, action, object, origin)
          SELECT r.id, $1, $2, $3, r.object, $4 FROM {}",
-        connection.dialect().rows("$5", &[("id", Of::Id), ("object", Of::Text)])
+        connection.dialect().rows::<NewEntry>("$5")
     );
     sql::query(AssertSqlSafe(statement))
         .bind(write.account)

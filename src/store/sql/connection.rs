@@ -2,6 +2,8 @@
 
 use sqlx::{PgConnection, SqliteConnection};
 
+use crate::store::batch_rows::{BatchRow, Of};
+
 /// A connection, for as long as a unit of work has it.
 pub(in crate::store) enum Connection<'c> {
     /// To a PostgreSQL server.
@@ -39,36 +41,6 @@ pub(in crate::store) enum Dialect {
     Postgres,
     /// SQLite: writers take turns, so no row needs a lock.
     Sqlite,
-}
-
-/// The type of a column of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Of {
-    /// An id of 16 bytes.
-    Id,
-    /// An integer of 16 bits.
-    Small,
-    /// An integer of 32 bits.
-    Number,
-    /// An integer of 64 bits, such as an instant in milliseconds.
-    Large,
-    /// A text.
-    Text,
-    /// A boolean.
-    Flag,
-}
-
-impl Of {
-    fn postgres_type(self) -> &'static str {
-        match self {
-            Self::Id => "uuid",
-            Self::Small => "smallint",
-            Self::Number => "integer",
-            Self::Large => "bigint",
-            Self::Text => "text",
-            Self::Flag => "boolean",
-        }
-    }
 }
 
 impl Dialect {
@@ -146,20 +118,21 @@ impl Dialect {
     }
 
     /// The rows of the batch in a parameter, a JSON text, as a table `r`.
-    pub(in crate::store) fn rows(self, parameter: &str, columns: &[(&str, Of)]) -> String {
+    pub(in crate::store) fn rows<R: BatchRow>(self, parameter: &str) -> String {
+        let list = |column: fn(&(&str, Of)) -> String| {
+            R::COLUMNS.iter().map(column).collect::<Vec<_>>().join(", ")
+        };
         match self {
             Self::Postgres => {
-                let column = |(name, of): &(&str, Of)| format!("{name} {}", of.postgres_type());
-                let columns: Vec<String> = columns.iter().map(column).collect();
-                format!("json_to_recordset({parameter}::json) AS r ({})", columns.join(", "))
+                let columns = list(|(name, of)| format!("{name} {}", of.postgres_type()));
+                format!("json_to_recordset({parameter}::json) AS r ({columns})")
             }
             Self::Sqlite => {
-                let column = |(name, of): &(&str, Of)| match of {
+                let columns = list(|(name, of)| match of {
                     Of::Id => format!("unhex(value ->> '{name}') AS {name}"),
                     _ => format!("value ->> '{name}' AS {name}"),
-                };
-                let columns: Vec<String> = columns.iter().map(column).collect();
-                format!("(SELECT {} FROM jsonb_each({parameter})) AS r", columns.join(", "))
+                });
+                format!("(SELECT {columns} FROM jsonb_each({parameter})) AS r")
             }
         }
     }

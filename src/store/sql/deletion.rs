@@ -9,14 +9,14 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database};
 use super::account_lock::fence_change;
 use super::audit;
-use super::connection::{Connection, Dialect, Of};
+use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
 use super::history::remove_jobs;
 use super::maintenance::is_alone;
 use crate::domain::audit::Action;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{Of, json, json_ids};
 use crate::store::hex::Hex;
 use crate::store::life::{
     self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,

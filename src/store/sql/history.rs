@@ -2,11 +2,11 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::connection::{Connection, Of};
+use super::connection::Connection;
 use super::fault::Outcome;
 use super::maintenance::is_alone;
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
-use crate::store::batch_rows::json_ids;
+use crate::store::batch_rows::{Of, json_ids};
 use crate::store::sql;
 use crate::store::upkeep::{PRUNED, prune_account_log, prune_account_skips};
 

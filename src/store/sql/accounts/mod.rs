@@ -4,17 +4,16 @@ mod changes;
 mod keys;
 
 use async_trait::async_trait;
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
-use super::connection::{Connection, Of};
+use super::connection::Connection;
 use super::fault::Outcome;
 use super::signing;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, JobId, KeyId, Timestamp};
 use crate::store::accounts::{JOBS_COUNTED, start_of_month};
-use crate::store::batch_rows::json;
+use crate::store::batch_rows::{Of, batch_row, json};
 use crate::store::hex::Hex;
 use crate::store::rows::account_columns;
 use crate::store::{
@@ -161,12 +160,9 @@ impl<D: Database> AccountStore for D {
     }
 }
 
-/// A use of a key, as a row of a batch.
-#[derive(Serialize)]
-struct UsedKey {
-    id: Hex,
-    account_id: Hex,
-    used_at: i64,
+batch_row! {
+    /// A use of a key, as a row of a batch.
+    UsedKey { id: Hex, account_id: Hex, used_at: i64 }
 }
 
 impl UsedKey {
@@ -180,9 +176,7 @@ impl UsedKey {
 }
 
 async fn note_uses(connection: &mut Connection<'_>, uses: String) -> Outcome<()> {
-    const COLUMNS: [(&str, Of); 3] =
-        [("id", Of::Id), ("account_id", Of::Id), ("used_at", Of::Large)];
-    let used = connection.dialect().rows("$1", &COLUMNS);
+    let used = connection.dialect().rows::<UsedKey>("$1");
     // In the order of their ids: another replica may write the same rows.
     let lock = connection.dialect().exclusive_lock();
     let lock =

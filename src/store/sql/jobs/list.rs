@@ -10,10 +10,10 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
-use crate::store::batch_rows::json_ids;
+use crate::store::batch_rows::{Of, json_ids};
 use crate::store::job_rows::{ListedJob, job_columns, run_columns, run_tables};
 use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
-use crate::store::sql::connection::{Connection, Dialect, Of};
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::query::Builder;
 use crate::store::sql::values::{bounds, key_above, key_from};

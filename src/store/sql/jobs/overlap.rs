@@ -4,36 +4,32 @@
 //! job waits for its end: it is PENDING and has no start time. Every transaction that ends a job or
 //! changes the policy uses this module, and has locked the state's row.
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::tickets::tickets;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::ending::Ended;
 use crate::store::hex::Hex;
 use crate::store::sql;
-use crate::store::sql::connection::{Connection, Dialect, Of};
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 
-#[derive(Serialize)]
-struct EndedRow {
-    shard: u16,
-    schedule: Hex,
-    job: Hex,
+batch_row! {
+    /// A job that has ended.
+    EndedRow { shard: u16, schedule: Hex, job: Hex }
 }
 
 /// Returns the statement that makes held jobs active if their active ones have ended.
 pub(in crate::store) fn follow(dialect: Dialect) -> String {
-    let columns = [("shard", Of::Number), ("schedule", Of::Id), ("job", Of::Id)];
     format!(
         "UPDATE schedule_state AS st SET active_job_id = held_job_id, held_job_id = NULL
          FROM {}
          WHERE st.shard = r.shard AND st.schedule_id = r.schedule AND st.active_job_id = r.job
          RETURNING active_job_id",
-        dialect.rows("$1", &columns)
+        dialect.rows::<EndedRow>("$1")
     )
 }
 

@@ -4,9 +4,9 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
-use crate::store::batch_rows::json_ids;
+use crate::store::batch_rows::{Of, json_ids};
 use crate::store::sql;
-use crate::store::sql::connection::{Connection, Dialect, Of};
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 
 /// Returns the statement that reads the tickets of jobs. `+ 0` keeps the planner from the indexes

@@ -1,6 +1,5 @@
 //! Claiming deliveries: the try is recorded before anything is sent.
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::content::contents;
@@ -9,11 +8,11 @@ use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
 use crate::store::alert_content::{DueDelivery, LOST, SealedDelivery};
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::damage::{Damage, Kept};
 use crate::store::hex::Hex;
 use crate::store::sql;
-use crate::store::sql::connection::{Connection, Dialect, Of};
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 
 /// How many due deliveries are looked at to find some of each channel.
@@ -182,12 +181,9 @@ async fn note_lost(
     Ok(())
 }
 
-/// A delivery that fails without a try, as a row to be written.
-#[derive(Serialize)]
-struct FailedRow {
-    id: Hex,
-    error_code: &'static str,
-    error_message: &'static str,
+batch_row! {
+    /// A delivery that fails without a try, as a row to be written.
+    FailedRow { id: Hex, error_code: &'static str, error_message: &'static str }
 }
 
 async fn fail(
@@ -204,12 +200,11 @@ async fn fail(
     if failed.is_empty() {
         return Ok(());
     }
-    let columns = [("id", Of::Id), ("error_code", Of::Text), ("error_message", Of::Text)];
     let statement = format!(
         "UPDATE notification_deliveries SET status = 4, wake_at = NULL, claimed_by = NULL,
              completed_at = $2, error_code = r.error_code, error_message = r.error_message
          FROM {} WHERE notification_deliveries.id = r.id",
-        connection.dialect().rows("$1", &columns)
+        connection.dialect().rows::<FailedRow>("$1")
     );
     sql::query(AssertSqlSafe(statement)).bind(json(&failed)).bind(now).execute(connection).await?;
     Ok(())

@@ -8,12 +8,11 @@ use crate::domain::alert::AlertKind;
 use crate::domain::{AccountId, DeliveryId, JobId, Timestamp};
 use crate::store::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
 use crate::store::alert_plan::NAMES;
-use crate::store::batch_rows::json_ids;
+use crate::store::batch_rows::{Of, json_ids};
 use crate::store::damage::{Damage, Kept};
 use crate::store::job_rows::job_columns;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::connection::Of;
 use crate::store::sql::fault::Outcome;
 
 /// Reads what these deliveries say. Those whose channel is gone are left out.

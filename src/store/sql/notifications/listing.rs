@@ -8,12 +8,11 @@ use super::planned::remove;
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::alert_rows::{TryOf, status_codes};
-use crate::store::batch_rows::json_ids;
+use crate::store::batch_rows::{Of, json_ids};
 use crate::store::sql;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::connection::Of;
 use crate::store::sql::fault::Outcome;
 use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, Write};
 

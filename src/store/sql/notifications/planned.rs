@@ -1,6 +1,5 @@
 //! Writing what a plan says.
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use crate::domain::alert::delivery::DeliveryError;
@@ -8,11 +7,10 @@ use crate::domain::{AccountId, DeliveryId, IncidentId, ScheduleId, Timestamp};
 use crate::store::alert_items::{PlannedDelivery, PlannedIncident, Standing};
 use crate::store::alert_plan::AlertPlan;
 use crate::store::alert_rows::stage_code;
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{BatchRow, Of, batch_row, json, json_ids};
 use crate::store::hex::Hex;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::connection::Of;
 use crate::store::sql::fault::Outcome;
 
 /// Writes what a plan says.
@@ -26,27 +24,15 @@ pub(in crate::store) async fn write(
     write_channels(connection, plan).await
 }
 
-/// A delivery as a row to be written.
-#[derive(Serialize)]
-struct DeliveryRow<'p> {
-    id: Hex,
-    account_id: Hex,
-    channel_id: Option<Hex>,
-    event_id: Hex,
-    schedule_id: Option<Hex>,
-    job_id: Option<Hex>,
-    incident_id: Option<Hex>,
-    merged_into: Option<Hex>,
-    kind: &'static str,
-    status: u8,
-    failures: u32,
-    at: i64,
-    wake_at: Option<i64>,
-    completed_at: Option<i64>,
-    schedule_name: Option<&'p str>,
-    error_code: Option<&'static str>,
-    error_message: Option<&'static str>,
-    content: Option<&'p str>,
+batch_row! {
+    /// A delivery as a row to be written.
+    DeliveryRow<'p> {
+        id: Hex, account_id: Hex, channel_id: Option<Hex>, event_id: Hex, schedule_id: Option<Hex>,
+        job_id: Option<Hex>, incident_id: Option<Hex>, merged_into: Option<Hex>, kind: &'static str,
+        status: u8, failures: u32, at: i64, wake_at: Option<i64>, completed_at: Option<i64>,
+        schedule_name: Option<&'p str>, error_code: Option<&'static str>,
+        error_message: Option<&'static str>, content: Option<&'p str>,
+    }
 }
 
 /// Why an alert of a schedule without a channel is not told.
@@ -93,26 +79,6 @@ async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) ->
     if plan.deliveries.is_empty() {
         return Ok(());
     }
-    let columns = [
-        ("id", Of::Id),
-        ("account_id", Of::Id),
-        ("channel_id", Of::Id),
-        ("event_id", Of::Id),
-        ("schedule_id", Of::Id),
-        ("job_id", Of::Id),
-        ("incident_id", Of::Id),
-        ("merged_into", Of::Id),
-        ("kind", Of::Text),
-        ("status", Of::Small),
-        ("failures", Of::Number),
-        ("at", Of::Large),
-        ("wake_at", Of::Large),
-        ("completed_at", Of::Large),
-        ("schedule_name", Of::Text),
-        ("error_code", Of::Text),
-        ("error_message", Of::Text),
-        ("content", Of::Text),
-    ];
     let statement = format!(
         "INSERT INTO notification_deliveries
              (id, account_id, channel_id, event_id, schedule_id, job_id, incident_id, merged_into,
@@ -123,7 +89,7 @@ async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) ->
                 CAST($2 AS bigint), r.wake_at, r.completed_at, r.schedule_name, r.error_code,
                 r.error_message, r.content
          FROM {} WHERE true ON CONFLICT (id) DO NOTHING",
-        connection.dialect().rows("$1", &columns)
+        connection.dialect().rows::<DeliveryRow>("$1")
     );
     let planned: Vec<_> =
         plan.deliveries.iter().map(|planned| DeliveryRow::new(planned, plan.now)).collect();
@@ -135,13 +101,9 @@ async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) ->
     Ok(())
 }
 
-/// What becomes of a held delivery, as a row to be written.
-#[derive(Serialize)]
-struct MovedRow {
-    id: Hex,
-    status: u8,
-    merged_into: Option<Hex>,
-    wake_at: Option<i64>,
+batch_row! {
+    /// What becomes of a held delivery, as a row to be written.
+    MovedRow { id: Hex, status: u8, merged_into: Option<Hex>, wake_at: Option<i64> }
 }
 
 async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
@@ -165,14 +127,12 @@ async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome
     if moved.is_empty() {
         return Ok(());
     }
-    let columns =
-        [("id", Of::Id), ("status", Of::Small), ("merged_into", Of::Id), ("wake_at", Of::Large)];
     let statement = format!(
         "UPDATE notification_deliveries SET status = r.status, merged_into = r.merged_into,
              wake_at = r.wake_at,
              completed_at = CASE WHEN r.status > 2 THEN CAST($2 AS bigint) END
          FROM {} WHERE notification_deliveries.id = r.id AND notification_deliveries.status = 0",
-        connection.dialect().rows("$1", &columns)
+        connection.dialect().rows::<MovedRow>("$1")
     );
     sql::query(AssertSqlSafe(statement))
         .bind(json(&moved))
@@ -182,27 +142,14 @@ async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome
     Ok(())
 }
 
-/// An incident as a row to be written.
-#[derive(Serialize)]
-struct IncidentRow {
-    id: Hex,
-    account_id: Hex,
-    channel_id: Hex,
-    host_key: i64,
-    stage: u8,
-    due_at: i64,
-    gather_until: i64,
-    since: i64,
-    opened_at: Option<i64>,
-    last_failure_at: i64,
-    last_recovery_at: Option<i64>,
-    schedules: u32,
-    failing: u32,
-    gathered: u32,
-    failures: u32,
-    opening_id: Option<Hex>,
-    job_id: Hex,
-    names: String,
+batch_row! {
+    /// An incident as a row to be written.
+    IncidentRow {
+        id: Hex, account_id: Hex, channel_id: Hex, host_key: i64, stage: u8, due_at: i64,
+        gather_until: i64, since: i64, opened_at: Option<i64>, last_failure_at: i64,
+        last_recovery_at: Option<i64>, schedules: u32, failing: u32, gathered: u32, failures: u32,
+        opening_id: Option<Hex>, job_id: Hex, names: String,
+    }
 }
 
 impl IncidentRow {
@@ -231,30 +178,9 @@ impl IncidentRow {
     }
 }
 
-const INCIDENT_COLUMNS: [(&str, Of); 18] = [
-    ("id", Of::Id),
-    ("account_id", Of::Id),
-    ("channel_id", Of::Id),
-    ("host_key", Of::Large),
-    ("stage", Of::Small),
-    ("due_at", Of::Large),
-    ("gather_until", Of::Large),
-    ("since", Of::Large),
-    ("opened_at", Of::Large),
-    ("last_failure_at", Of::Large),
-    ("last_recovery_at", Of::Large),
-    ("schedules", Of::Number),
-    ("failing", Of::Number),
-    ("gathered", Of::Number),
-    ("failures", Of::Number),
-    ("opening_id", Of::Id),
-    ("job_id", Of::Id),
-    ("names", Of::Text),
-];
-
 /// The columns of an incident, as they are read and written.
 pub(in crate::store) fn incident_columns() -> String {
-    INCIDENT_COLUMNS.map(|(name, _)| name).join(", ")
+    IncidentRow::COLUMNS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
@@ -264,7 +190,7 @@ async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> O
     remove(connection, "notification_incidents", "id", ended()).await?;
     let changed: Vec<_> = plan.incidents.values().filter(|one| one.changed).collect();
     if !changed.is_empty() {
-        let names = || INCIDENT_COLUMNS.iter().map(|(name, _)| *name);
+        let names = || IncidentRow::COLUMNS.iter().map(|(name, _)| *name);
         let read: Vec<String> = names().map(|name| format!("r.{name}")).collect();
         let set: Vec<String> =
             names().skip(1).map(|name| format!("{name} = excluded.{name}")).collect();
@@ -273,7 +199,7 @@ async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> O
              WHERE true ON CONFLICT (id) DO UPDATE SET {}",
             incident_columns(),
             read.join(", "),
-            connection.dialect().rows("$1", &INCIDENT_COLUMNS),
+            connection.dialect().rows::<IncidentRow>("$1"),
             set.join(", ")
         );
         let incidents: Vec<_> = changed.into_iter().map(IncidentRow::new).collect();
@@ -285,14 +211,9 @@ async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> O
     write_members(connection, plan).await
 }
 
-/// A schedule of an incident, as a row to be written.
-#[derive(Serialize)]
-struct MemberRow {
-    id: Hex,
-    account_id: Hex,
-    incident_id: Hex,
-    schedule_id: Hex,
-    failing: bool,
+batch_row! {
+    /// A schedule of an incident, as a row to be written.
+    MemberRow { id: Hex, account_id: Hex, incident_id: Hex, schedule_id: Hex, failing: bool }
 }
 
 async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
@@ -308,30 +229,19 @@ async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> Out
         failing: *failing,
     };
     let members: Vec<_> = plan.joined.iter().map(row).collect();
-    let columns = [
-        ("id", Of::Id),
-        ("account_id", Of::Id),
-        ("incident_id", Of::Id),
-        ("schedule_id", Of::Id),
-        ("failing", Of::Flag),
-    ];
     let statement = format!(
         "INSERT INTO incident_schedules (id, account_id, incident_id, schedule_id, failing)
          SELECT r.id, r.account_id, r.incident_id, r.schedule_id, r.failing FROM {}
          WHERE true ON CONFLICT (id) DO UPDATE SET failing = excluded.failing",
-        connection.dialect().rows("$1", &columns)
+        connection.dialect().rows::<MemberRow>("$1")
     );
     sql::query(AssertSqlSafe(statement)).bind(json(&members)).execute(connection).await?;
     Ok(())
 }
 
-/// What a channel was sent in the present minute, as a row to be written.
-#[derive(Serialize)]
-struct FlowRow {
-    id: Hex,
-    window_began: i64,
-    window_sent: u32,
-    digest_id: Option<Hex>,
+batch_row! {
+    /// What a channel was sent in the present minute, as a row to be written.
+    FlowRow { id: Hex, window_began: i64, window_sent: u32, digest_id: Option<Hex> }
 }
 
 async fn write_channels(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
@@ -350,17 +260,11 @@ async fn write_channels(connection: &mut Connection<'_>, plan: &AlertPlan) -> Ou
     if flows.is_empty() {
         return Ok(());
     }
-    let columns = [
-        ("id", Of::Id),
-        ("window_began", Of::Large),
-        ("window_sent", Of::Number),
-        ("digest_id", Of::Id),
-    ];
     let statement = format!(
         "UPDATE notification_channels SET window_began = r.window_began,
              window_sent = r.window_sent, digest_id = r.digest_id
          FROM {} WHERE notification_channels.id = r.id",
-        connection.dialect().rows("$1", &columns)
+        connection.dialect().rows::<FlowRow>("$1")
     );
     sql::query(AssertSqlSafe(statement)).bind(json(&flows)).execute(connection).await?;
     Ok(())

@@ -2,20 +2,18 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use crate::domain::audit::Action;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ChannelId, ScheduleId};
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::hex::Hex;
 use crate::store::preferences::{PreferenceRow, policy_columns};
 use crate::store::sql;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::connection::Of;
 use crate::store::sql::fault::Outcome;
 use crate::store::{AttachedChannel, NewPreference, PreferenceSet, StoredPreference, Write};
 
@@ -137,11 +135,9 @@ pub(in crate::store) async fn clear_preferences(
     Ok(())
 }
 
-/// A channel of a preference, as a row to be written.
-#[derive(Serialize)]
-struct AttachedRow {
-    channel: Hex,
-    number: usize,
+batch_row! {
+    /// A channel of a preference, as a row to be written.
+    AttachedRow { channel: Hex, number: u16 }
 }
 
 async fn insert(
@@ -165,13 +161,13 @@ async fn insert(
     .bind(policy.repeat_every_minutes.map(u32::cast_signed))
     .execute(&mut *connection)
     .await?;
-    let attached = new.channels.iter().enumerate();
+    let attached = new.channels.iter().zip(0..);
     let attached: Vec<_> =
-        attached.map(|(number, id)| AttachedRow { channel: Hex(id.to_bytes()), number }).collect();
+        attached.map(|(id, number)| AttachedRow { channel: Hex(id.to_bytes()), number }).collect();
     let statement = format!(
         "INSERT INTO preference_channels (schedule_id, number, account_id, channel_id)
          SELECT $1, r.number, $2, r.channel FROM {}",
-        connection.dialect().rows("$3", &[("channel", Of::Id), ("number", Of::Small)])
+        connection.dialect().rows::<AttachedRow>("$3")
     );
     sql::query(AssertSqlSafe(statement))
         .bind(schedule)

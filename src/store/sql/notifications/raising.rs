@@ -2,40 +2,31 @@
 
 use std::collections::HashMap;
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use crate::domain::alert::policy::{JobEnd, Raised, Streak};
 use crate::domain::job::JobStatus;
 use crate::domain::{EventId, JobId, ScheduleId, Timestamp};
 use crate::store::alert_rows::AlertState;
-use crate::store::batch_rows::json;
+use crate::store::batch_rows::{batch_row, json};
 use crate::store::ending::Ending;
 use crate::store::hex::Hex;
 use crate::store::runs::counts;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::connection::Of;
 use crate::store::sql::fault::Outcome;
 
-/// An event as a row to be written.
-#[derive(Serialize)]
-struct EventRow {
-    id: Hex,
-    schedule_id: Hex,
-    job_id: Hex,
-    kind: &'static str,
-    at: i64,
-    failures: u32,
-    wanted: bool,
+batch_row! {
+    /// An event as a row to be written.
+    EventRow {
+        id: Hex, schedule_id: Hex, job_id: Hex, kind: &'static str, at: i64, failures: u32,
+        wanted: bool,
+    }
 }
 
-/// When a failure of a schedule was last told, as a row to be written.
-#[derive(Serialize)]
-struct ToldRow {
-    shard: u16,
-    schedule_id: Hex,
-    told_at: Option<i64>,
+batch_row! {
+    /// When a failure of a schedule was last told, as a row to be written.
+    ToldRow { shard: u16, schedule_id: Hex, told_at: Option<i64> }
 }
 
 /// Writes the events that the ends of jobs raise; the transaction has written `before` others. Returns
@@ -97,11 +88,10 @@ async fn note(connection: &mut Connection<'_>, told: Vec<ToldRow>) -> Outcome<()
     if told.is_empty() {
         return Ok(());
     }
-    let columns = [("shard", Of::Number), ("schedule_id", Of::Id), ("told_at", Of::Large)];
     let statement = format!(
         "UPDATE schedule_state SET alerted_at = r.told_at FROM {}
          WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule_id",
-        connection.dialect().rows("$1", &columns)
+        connection.dialect().rows::<ToldRow>("$1")
     );
     sql::query(AssertSqlSafe(statement)).bind(json(&told)).execute(connection).await?;
     Ok(())
@@ -117,15 +107,6 @@ async fn insert(
     let (Some(first), Some(last)) = (jobs.iter().min(), jobs.iter().max()) else {
         return Ok(0);
     };
-    let columns = [
-        ("id", Of::Id),
-        ("schedule_id", Of::Id),
-        ("job_id", Of::Id),
-        ("kind", Of::Text),
-        ("at", Of::Large),
-        ("failures", Of::Number),
-        ("wanted", Of::Flag),
-    ];
     let statement = format!(
         "INSERT INTO notification_events (id, account_id, schedule_id, job_id, type, at, host_key,
                                           failures, wanted, schedule_name)
@@ -135,7 +116,7 @@ async fn insert(
          JOIN jobs AS j ON j.id = r.job_id AND j.id BETWEEN $2 AND $3
          JOIN schedule_versions AS v ON v.id = j.version_id
          WHERE true ON CONFLICT (id) DO NOTHING",
-        connection.dialect().rows("$1", &columns)
+        connection.dialect().rows::<EventRow>("$1")
     );
     let written = sql::query(AssertSqlSafe(statement)).bind(json(events)).bind(*first).bind(*last);
     written.execute(connection).await

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::planned::{incident_columns, remove, write};
@@ -16,11 +15,11 @@ use crate::store::Relayed;
 use crate::store::alert_items::{Event, PlannedChannel, PlannedIncident, Standing};
 use crate::store::alert_plan::AlertPlan;
 use crate::store::alert_rows::ChannelLock;
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::damage::{Damage, Kept};
 use crate::store::hex::Hex;
 use crate::store::sql;
-use crate::store::sql::connection::{Connection, Dialect, Of};
+use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::maintenance::is_alone;
 
@@ -128,11 +127,9 @@ fn told<'p>(
     })
 }
 
-/// A host that a channel may be told of, as a row of a batch.
-#[derive(Serialize)]
-struct HostRow {
-    channel: Hex,
-    host: i64,
+batch_row! {
+    /// A host that a channel may be told of, as a row of a batch.
+    HostRow { channel: Hex, host: i64 }
 }
 
 /// The channels that are verified, kept from being changed until all is written.
@@ -190,7 +187,7 @@ pub(in crate::store) fn incidents_of(dialect: Dialect) -> String {
         "SELECT {} FROM {} CROSS JOIN notification_incidents
          WHERE channel_id = r.channel AND host_key = r.host",
         incident_columns(),
-        dialect.rows("$1", &[("channel", Of::Id), ("host", Of::Large)])
+        dialect.rows::<HostRow>("$1")
     )
 }
 

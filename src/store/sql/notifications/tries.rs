@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::channels::lose_verified;
 use crate::domain::audit::Author;
 use crate::domain::{AccountId, AuditId, ChannelId, DeliveryId, Timestamp};
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::hex::Hex;
 use crate::store::response::without_nul;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::connection::Of;
 use crate::store::sql::fault::Outcome;
 use crate::store::{ExecutorId, TryEnd, TryOutcome, Write};
 
@@ -85,21 +83,13 @@ async fn held(
     Ok(held.collect())
 }
 
-/// The end of a try, as a row to be written.
-#[derive(Serialize)]
-struct TryRow {
-    delivery_id: Hex,
-    number: u8,
-    account_id: Hex,
-    started_at: i64,
-    completed_at: i64,
-    status_code: Option<u16>,
-    error_code: Option<&'static str>,
-    error_message: Option<String>,
-    response: Option<String>,
-    status: u8,
-    wake_at: Option<i64>,
-    final_at: Option<i64>,
+batch_row! {
+    /// The end of a try, as a row to be written.
+    TryRow {
+        delivery_id: Hex, number: u8, account_id: Hex, started_at: i64, completed_at: i64,
+        status_code: Option<u16>, error_code: Option<&'static str>, error_message: Option<String>,
+        response: Option<String>, status: u8, wake_at: Option<i64>, final_at: Option<i64>,
+    }
 }
 
 impl TryRow {
@@ -130,21 +120,6 @@ impl TryRow {
     }
 }
 
-const COLUMNS: [(&str, Of); 12] = [
-    ("delivery_id", Of::Id),
-    ("number", Of::Small),
-    ("account_id", Of::Id),
-    ("started_at", Of::Large),
-    ("completed_at", Of::Large),
-    ("status_code", Of::Number),
-    ("error_code", Of::Text),
-    ("error_message", Of::Text),
-    ("response", Of::Text),
-    ("status", Of::Small),
-    ("wake_at", Of::Large),
-    ("final_at", Of::Large),
-];
-
 fn parameter(ends: &[&TryEnd]) -> String {
     json(&ends.iter().map(|end| TryRow::new(end)).collect::<Vec<_>>())
 }
@@ -156,7 +131,7 @@ async fn insert(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()
          SELECT r.delivery_id, r.number, r.account_id, r.started_at, r.completed_at,
                 r.status_code, r.error_code, r.error_message, r.response
          FROM {} WHERE true ON CONFLICT (delivery_id, number) DO NOTHING",
-        connection.dialect().rows("$1", &COLUMNS)
+        connection.dialect().rows::<TryRow>("$1")
     );
     sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).execute(connection).await?;
     Ok(())
@@ -168,7 +143,7 @@ async fn update(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()
              claimed_by = NULL, completed_at = r.final_at, status_code = r.status_code,
              error_code = r.error_code, error_message = r.error_message
          FROM {} WHERE notification_deliveries.id = r.delivery_id",
-        connection.dialect().rows("$1", &COLUMNS)
+        connection.dialect().rows::<TryRow>("$1")
     );
     sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).execute(connection).await?;
     Ok(())
