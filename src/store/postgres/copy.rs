@@ -9,13 +9,13 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-use super::firing::set_up;
 use super::others::nobody_else;
 use super::partitions::days_of;
 use super::{PostgresStore, Within, failed_in};
 use crate::store::copy::{NextTicks, Page, RowKey, Table, row_count};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::shards::set_up;
 use crate::store::{Result, StoreErrorKind};
 
 /// How long writing a page may take.
@@ -130,7 +130,7 @@ async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) ->
                    done with it";
         return refuse(StoreErrorKind::Incompatible, why);
     }
-    set_up(connection, shards).await?;
+    set_up(&mut Connection::from(&mut *connection), shards).await?;
     sqlx::query(
         "INSERT INTO meta (name, value) VALUES ('installation', $1), ('copying', 1)
          ON CONFLICT (name) DO UPDATE SET value = excluded.value",

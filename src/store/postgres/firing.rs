@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use sqlx::PgConnection;
 
 use super::fire::{Order, fire, is_one_statement};
 use super::{PostgresStore, Within};
@@ -13,10 +12,8 @@ use crate::domain::{ScheduleId, Timestamp};
 use crate::store::damage::Kept;
 use crate::store::firing::check;
 use crate::store::rows::read_rows;
-use crate::store::sql::fault::{Fault, Outcome};
-use crate::store::{
-    Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
-};
+use crate::store::sql::shards;
+use crate::store::{Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result};
 
 read_rows! {
     Candidate {
@@ -62,32 +59,15 @@ const CANDIDATES: &str = "
 #[async_trait]
 impl FiringStore for PostgresStore {
     async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
-        self.scheduler
-            .run("set_up_shards", Within::Transaction, move |connection| {
-                Box::pin(set_up(connection, wanted))
-            })
-            .await
+        shards::set_up_shards(self, wanted).await
     }
 
     async fn installation(&self, proposed: u32) -> Result<u32> {
-        self.scheduler
-            .run("installation", Within::Transaction, move |connection| {
-                Box::pin(async move {
-                    let number = set_once(connection, "installation", proposed.into()).await?;
-                    let damaged = "the number of the installation is damaged";
-                    u32::try_from(number).map_err(|_| Fault::new(StoreErrorKind::Corrupt, damaged))
-                })
-            })
-            .await
+        shards::installation(self, proposed).await
     }
 
     async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
-        let replica: Arc<str> = replica.into();
-        self.scheduler
-            .run("raise_epoch", Within::Statement, move |connection| {
-                Box::pin(raise(connection, shard, replica.clone(), now))
-            })
-            .await
+        shards::raise_epoch(self, shard, replica, now).await
     }
 
     async fn next_ticks(
@@ -182,46 +162,4 @@ impl PostgresStore {
         self.definitions.keep(new, &claims.unreadable);
         Ok((fired, claims))
     }
-}
-
-async fn raise(
-    connection: &mut PgConnection,
-    shard: ShardId,
-    replica: Arc<str>,
-    now: Timestamp,
-) -> Outcome<Epoch> {
-    let epoch = sqlx::query_scalar(
-        "INSERT INTO shards AS s (shard, epoch, replica, led_at) VALUES ($1, 1, $2, $3)
-         ON CONFLICT (shard) DO UPDATE
-         SET epoch = s.epoch + 1, replica = excluded.replica, led_at = excluded.led_at
-         RETURNING epoch",
-    )
-    .bind(shard)
-    .bind(&*replica)
-    .bind(now)
-    .fetch_one(connection)
-    .await?;
-    Ok(Epoch(epoch))
-}
-
-/// The number of shards: `wanted`, if the store has none yet.
-pub(super) async fn set_up(connection: &mut PgConnection, wanted: u16) -> Outcome<u16> {
-    let shards = set_once(connection, "shards", wanted.into()).await?;
-    if shards == i64::from(wanted) {
-        return Ok(wanted);
-    }
-    let message =
-        format!("it was set up with {shards} shards, not {wanted}: set cluster.shards to {shards}");
-    Err(Fault::new(StoreErrorKind::Incompatible, message))
-}
-
-/// A value of the whole store: `value`, if it has none yet.
-async fn set_once(connection: &mut PgConnection, name: &'static str, value: i64) -> Outcome<i64> {
-    sqlx::query("INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING")
-        .bind(name)
-        .bind(value)
-        .execute(&mut *connection)
-        .await?;
-    let query = sqlx::query_scalar("SELECT value FROM meta WHERE name = $1").bind(name);
-    Ok(query.fetch_one(connection).await?)
 }

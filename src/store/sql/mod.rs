@@ -23,6 +23,7 @@ pub(in crate::store) mod query;
 pub(in crate::store) mod quotas;
 pub(in crate::store) mod schedules;
 pub(in crate::store) mod secrets;
+pub(in crate::store) mod shards;
 pub(in crate::store) mod signing;
 pub(in crate::store) mod upkeep;
 pub(in crate::store) mod users;

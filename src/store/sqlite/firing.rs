@@ -18,6 +18,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::damage::Damage;
 use crate::store::firing::check;
 use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::shards;
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
@@ -105,39 +106,15 @@ impl CandidateRow {
 #[async_trait]
 impl FiringStore for SqliteStore {
     async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
-        self.write("set_up_shards", move |connection| Box::pin(set_up(connection, wanted))).await
+        shards::set_up_shards(self, wanted).await
     }
 
     async fn installation(&self, proposed: u32) -> Result<u32> {
-        self.write("installation", move |connection| {
-            Box::pin(async move {
-                let number = set_once(connection, "installation", proposed.into()).await?;
-                let damaged = "the number of the installation is damaged";
-                u32::try_from(number).map_err(|_| Fault::new(StoreErrorKind::Corrupt, damaged))
-            })
-        })
-        .await
+        shards::installation(self, proposed).await
     }
 
     async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
-        let replica = replica.to_owned();
-        self.write("raise_epoch", move |connection| {
-            Box::pin(async move {
-                let epoch = sqlx::query_scalar(
-                    "INSERT INTO shards (shard, epoch, replica, led_at) VALUES (?1, 1, ?2, ?3)
-                     ON CONFLICT (shard) DO UPDATE
-                     SET epoch = epoch + 1, replica = excluded.replica, led_at = excluded.led_at
-                     RETURNING epoch",
-                )
-                .bind(shard)
-                .bind(replica)
-                .bind(now)
-                .fetch_one(connection)
-                .await?;
-                Ok(Epoch(epoch))
-            })
-        })
-        .await
+        shards::raise_epoch(self, shard, replica, now).await
     }
 
     async fn unstarted(
@@ -258,29 +235,4 @@ async fn fire_and_claim(
     let jobs: Vec<JobId> = tickets.into_iter().map(|ticket| ticket.job).collect();
     let (claims, secrets) = claimed(connection, claim, &jobs, damage).await?;
     Ok((fired, claims, secrets))
-}
-
-async fn set_up(connection: &mut SqliteConnection, wanted: u16) -> Outcome<u16> {
-    let shards = set_once(connection, "shards", wanted.into()).await?;
-    if shards == i64::from(wanted) {
-        return Ok(wanted);
-    }
-    let message =
-        format!("it was set up with {shards} shards, not {wanted}: set cluster.shards to {shards}");
-    Err(Fault::new(StoreErrorKind::Incompatible, message))
-}
-
-/// A value of the whole store: `value`, if it has none yet.
-async fn set_once(
-    connection: &mut SqliteConnection,
-    name: &'static str,
-    value: i64,
-) -> Outcome<i64> {
-    sqlx::query("INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
-        .bind(name)
-        .bind(value)
-        .execute(&mut *connection)
-        .await?;
-    let query = sqlx::query_scalar("SELECT value FROM meta WHERE name = ?1").bind(name);
-    Ok(query.fetch_one(connection).await?)
 }
