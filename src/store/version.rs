@@ -6,7 +6,12 @@
 //! that do not know it refuse the store from then on, and as long as one of them works with the
 //! store, it is not applied.
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
+
+use super::StoreErrorKind;
+use super::sql::connection::{Connection, Dialect};
+use super::sql::fault::{Fault, Outcome};
+use super::sql::query_scalar;
 
 /// The number of the newest migration in this binary.
 pub(in crate::store) fn newest(migrator: &Migrator) -> i64 {
@@ -34,11 +39,7 @@ pub(in crate::store) fn breaks(migrator: &Migrator, applied: i64) -> Option<i64>
 
 /// Whether such a binary may use the store without migrating it, `applied` being the newest
 /// migration in it; or why not.
-pub(in crate::store) fn is_up_to_date(
-    min_compatible: Option<i64>,
-    applied: i64,
-    known: i64,
-) -> Result<(), String> {
+fn is_up_to_date(min_compatible: Option<i64>, applied: i64, known: i64) -> Result<(), String> {
     if min_compatible.is_none() {
         return Err("it has not been set up: run `punctual migrate`".to_owned());
     }
@@ -51,7 +52,60 @@ pub(in crate::store) fn is_up_to_date(
     Ok(())
 }
 
-/// What is wrong with a store whose migration of that number is another one.
-pub(in crate::store) fn altered(version: i64) -> String {
-    format!("migration {version} is not the one that was applied to it")
+/// Returns what a store lacks for a binary that knows the migrations up to `known`, if it lacks
+/// anything.
+///
+/// # Errors
+/// `Incompatible` if the store needs a newer binary.
+pub(in crate::store) async fn standing(
+    connection: &mut Connection<'_>,
+    known: i64,
+) -> Outcome<Option<String>> {
+    let min_compatible = min_compatible(connection).await?;
+    let applied = match min_compatible {
+        Some(_) => applied(connection).await?,
+        None => 0,
+    };
+    fits(min_compatible, known).map_err(unfit)?;
+    Ok(is_up_to_date(min_compatible, applied, known).err())
+}
+
+/// What the store demands of a binary; nothing before the first migration.
+pub(in crate::store) async fn min_compatible(
+    connection: &mut Connection<'_>,
+) -> Outcome<Option<i64>> {
+    let is_set_up = match connection.dialect() {
+        Dialect::Postgres => "SELECT to_regclass('meta') IS NOT NULL",
+        Dialect::Sqlite => {
+            "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'meta')"
+        }
+    };
+    let is_set_up: bool = query_scalar(is_set_up).fetch_one(connection).await?;
+    if !is_set_up {
+        return Ok(None);
+    }
+    let demanded = query_scalar("SELECT value FROM meta WHERE name = 'min_compatible'");
+    demanded.fetch_optional(connection).await
+}
+
+/// The newest migration in a store that has been set up.
+pub(in crate::store) async fn applied(connection: &mut Connection<'_>) -> Outcome<i64> {
+    let query = query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations");
+    query.fetch_one(connection).await
+}
+
+/// The failure of a migration.
+pub(in crate::store) fn fault_of(error: MigrateError) -> Fault {
+    match error {
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
+        MigrateError::VersionMismatch(version) => {
+            unfit(format!("migration {version} is not the one that was applied to it"))
+        }
+        other => unfit(other.to_string()),
+    }
+}
+
+/// A store and a binary do not fit each other.
+pub(in crate::store) fn unfit(why: String) -> Fault {
+    Fault::new(StoreErrorKind::Incompatible, why)
 }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{AssertSqlSafe, Connection as _, Executor, PgConnection, SqlSafeStr};
 
 use super::{PostgresStore, failed_in};
 use crate::runtime::Clock;
 use crate::runtime::faults::later_migration;
+use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome, Remedy};
-use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
+use crate::store::version::{self, applied, breaks, fault_of, fits, min_compatible, newest, unfit};
 use crate::store::{Result, StoreErrorKind};
 
 /// The oldest server, as it numbers itself.
@@ -84,10 +85,11 @@ impl PostgresStore {
             .execute(&mut *transaction)
             .await?;
         transaction.execute(WHILE_MIGRATING).await?;
-        let min_compatible = min_compatible(&mut transaction).await?;
+        let shared = &mut Connection::from(&mut *transaction);
+        let min_compatible = min_compatible(shared).await?;
         fits(min_compatible, newest(&migrator)).map_err(unfit)?;
         if min_compatible.is_some() {
-            let applied = applied(&mut transaction).await?;
+            let applied = applied(shared).await?;
             if let Some(version) = breaks(&migrator, applied) {
                 nobody_works(&mut transaction, version).await?;
             }
@@ -112,14 +114,7 @@ impl PostgresStore {
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
 pub(super) async fn standing(connection: &mut PgConnection) -> Outcome<Option<String>> {
-    let known = newest(&known());
-    let min_compatible = min_compatible(&mut *connection).await?;
-    let applied = match min_compatible {
-        Some(_) => applied(connection).await?,
-        None => 0,
-    };
-    fits(min_compatible, known).map_err(unfit)?;
-    Ok(is_up_to_date(min_compatible, applied, known).err())
+    version::standing(&mut Connection::from(connection), newest(&known())).await
 }
 
 fn check_server(connection: &PgConnection) -> Outcome<()> {
@@ -150,36 +145,4 @@ async fn nobody_works(connection: &mut PgConnection, version: i64) -> Outcome<()
             ),
         )),
     }
-}
-
-/// What the store demands of a binary; nothing before the first migration.
-async fn min_compatible(connection: &mut PgConnection) -> Outcome<Option<i64>> {
-    let exists: bool = sqlx::query_scalar("SELECT to_regclass('meta') IS NOT NULL")
-        .fetch_one(&mut *connection)
-        .await?;
-    if !exists {
-        return Ok(None);
-    }
-    let demanded = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'min_compatible'")
-        .fetch_optional(connection)
-        .await?;
-    Ok(demanded)
-}
-
-/// The newest migration in a store that has been set up.
-async fn applied(connection: &mut PgConnection) -> Outcome<i64> {
-    let query = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations");
-    Ok(query.fetch_one(connection).await?)
-}
-
-fn fault_of(error: MigrateError) -> Fault {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
-        MigrateError::VersionMismatch(version) => unfit(altered(version)),
-        other => unfit(other.to_string()),
-    }
-}
-
-fn unfit(why: String) -> Fault {
-    Fault::new(StoreErrorKind::Incompatible, why)
 }

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use sqlx::migrate::{MigrateError, Migrator};
-use sqlx::{ConnectOptions, Connection, SqliteConnection};
+use sqlx::migrate::Migrator;
+use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 
 use super::{SqliteStore, failed_in};
-use crate::store::sql::fault::{Fault, Outcome};
-use crate::store::version::{altered, breaks, fits, is_up_to_date, newest};
-use crate::store::{Result, StoreErrorKind};
+use crate::store::Result;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::version::{self, applied, breaks, fault_of, fits, min_compatible, newest, unfit};
 
 fn known() -> Migrator {
     let mut migrator = sqlx::migrate!("migrations/sqlite");
@@ -39,10 +40,11 @@ impl SqliteStore {
         let migrator = known();
         let mut connection = self.options.connect().await?;
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
-        let min_compatible = min_compatible(&mut transaction).await?;
+        let shared = &mut Connection::from(&mut *transaction);
+        let min_compatible = min_compatible(shared).await?;
         fits(min_compatible, newest(&migrator)).map_err(unfit)?;
         let breaks = match min_compatible {
-            Some(_) => breaks(&migrator, applied(&mut transaction).await?).is_some(),
+            Some(_) => breaks(&migrator, applied(shared).await?).is_some(),
             None => false,
         };
         // A server of an older version is kept away, or is told about.
@@ -68,46 +70,5 @@ impl SqliteStore {
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
 pub(super) async fn standing(connection: &mut SqliteConnection) -> Outcome<Option<String>> {
-    let known = newest(&known());
-    let min_compatible = min_compatible(&mut *connection).await?;
-    let applied = match min_compatible {
-        Some(_) => applied(connection).await?,
-        None => 0,
-    };
-    fits(min_compatible, known).map_err(unfit)?;
-    Ok(is_up_to_date(min_compatible, applied, known).err())
-}
-
-/// What the store demands of a binary; nothing before the first migration.
-async fn min_compatible(connection: &mut SqliteConnection) -> Outcome<Option<i64>> {
-    let tables: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'meta'",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if tables == 0 {
-        return Ok(None);
-    }
-    let demanded = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'min_compatible'")
-        .fetch_optional(connection)
-        .await?;
-    Ok(demanded)
-}
-
-/// The newest migration in a store that has been set up.
-async fn applied(connection: &mut SqliteConnection) -> Outcome<i64> {
-    let query = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations");
-    Ok(query.fetch_one(connection).await?)
-}
-
-fn fault_of(error: MigrateError) -> Fault {
-    match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
-        MigrateError::VersionMismatch(version) => unfit(altered(version)),
-        other => unfit(other.to_string()),
-    }
-}
-
-fn unfit(why: String) -> Fault {
-    Fault::new(StoreErrorKind::Incompatible, why)
+    version::standing(&mut Connection::from(connection), newest(&known())).await
 }
