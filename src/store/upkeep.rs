@@ -12,6 +12,10 @@ pub(in crate::store) const SHORT_HISTORIES: &str =
 /// Account, instant.
 pub(in crate::store) const PRUNED: &str = "UPDATE accounts SET pruned_at = $2 WHERE id = $1";
 
+/// A version's jobs are made before it is retired, give or take the time that a call is under way;
+/// this many milliseconds are more than enough for that.
+pub(in crate::store) const RETIRING_MS: i64 = 3_600_000;
+
 /// What a round of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {

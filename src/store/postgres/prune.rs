@@ -13,6 +13,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sql::maintenance::is_alone;
+use crate::store::upkeep::RETIRING_MS;
 use crate::store::{StoreErrorKind, Upkeep};
 use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 
@@ -200,10 +201,6 @@ async fn prune(
         .rows_affected();
     Ok(Upkeep { days: 0, jobs, skips, versions })
 }
-
-/// A version's jobs are made before it is retired, give or take the time that a call is under way;
-/// this many milliseconds are more than enough for that.
-const RETIRING_MS: i64 = 3_600_000;
 
 /// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
 /// while the schedule may have any number of newer ones.

@@ -8,6 +8,7 @@ use crate::store::Upkeep;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::history::remove_jobs;
+use crate::store::upkeep::RETIRING_MS;
 
 pub(super) async fn prune(
     connection: &mut SqliteConnection,
@@ -33,10 +34,6 @@ pub(super) async fn prune(
         .rows_affected();
     Ok(Upkeep { days: 0, jobs, skips, versions })
 }
-
-/// A version's jobs are made before it is retired, give or take the time that a call is under way;
-/// this many milliseconds are more than enough for that.
-const RETIRING_MS: i64 = 3_600_000;
 
 /// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
 /// while the schedule may have any number of newer ones.
