@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
-use super::connection::{Connection, Dialect, Of};
+use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
 use super::values::key_from;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::batch_rows::{json, json_ids};
+use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::hex::Hex;
 use crate::store::months::{Counter, oldest_kept};
 use crate::store::quotas::jobs;
@@ -119,11 +118,9 @@ async fn reserve(
     Ok(Some(Granted { account, jobs: granted.unsigned_abs(), reserved, newly_exhausted }))
 }
 
-#[derive(Serialize)]
-struct WantedRow {
-    account_id: Hex,
-    quota: i64,
-    jobs: u32,
+batch_row! {
+    /// The jobs that an account wants. A column of 64 bits: they are compared with such ones.
+    WantedRow { account_id: Hex, quota: i64, jobs: i64 }
 }
 
 /// An account; the number of jobs granted, the number reserved including them, and `true` if the
@@ -140,9 +137,7 @@ async fn reserve_free(
     ahead: u32,
     wanted: &[Wanted],
 ) -> Outcome<Grants> {
-    let rows = connection
-        .dialect()
-        .rows("$3", &[("account_id", Of::Id), ("quota", Of::Large), ("jobs", Of::Large)]);
+    let rows = connection.dialect().rows::<WantedRow>("$3");
     let reserve = sql::query_as(AssertSqlSafe(format!(
         "WITH held AS MATERIALIZED (
             SELECT m.account_id, m.reserved, m.exhausted_at, r.jobs,
@@ -172,7 +167,7 @@ async fn reserve_free(
     let row = |wanted: &Wanted| WantedRow {
         account_id: Hex(wanted.account.to_bytes()),
         quota: jobs(wanted.quota),
-        jobs: wanted.jobs,
+        jobs: wanted.jobs.into(),
     };
     let wanted: Vec<WantedRow> = wanted.iter().map(row).collect();
     let reserve = reserve.bind(month_of(now)).bind(now).bind(json(&wanted)).bind(i64::from(ahead));
@@ -208,10 +203,9 @@ pub(in crate::store) fn made(dialect: Dialect) -> String {
     )
 }
 
-#[derive(Serialize)]
-struct MadeRow {
-    account_id: Hex,
-    made: i64,
+batch_row! {
+    /// The number of jobs that an account has made.
+    MadeRow { account_id: Hex, made: i64 }
 }
 
 #[async_trait]
@@ -250,7 +244,7 @@ impl<A: Access + 'static> Counter for Counts<A> {
              WHERE true ORDER BY r.account_id
              ON CONFLICT DO NOTHING",
             self.1.greatest(),
-            self.1.rows("$2", &[("account_id", Of::Id), ("made", Of::Large)])
+            self.1.rows::<MadeRow>("$2")
         )));
         let row = |(account, made): &(AccountId, i64)| MadeRow {
             account_id: Hex(account.to_bytes()),

@@ -8,13 +8,12 @@ mod versions;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
 use super::account_lock::admit;
 use super::audit;
-use super::connection::{Connection, Dialect, Of};
+use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
 use super::jobs::end_jobs_of;
 use super::notifications::clear_preferences;
@@ -22,7 +21,7 @@ use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
-use crate::store::batch_rows::json;
+use crate::store::batch_rows::{batch_row, json};
 use crate::store::hex::Hex;
 use crate::store::paging::skip_page;
 use crate::store::rows::schedule_columns;
@@ -147,20 +146,21 @@ async fn admit_schedules(
     Ok((current + count as u64 > most).then_some(current))
 }
 
-/// A row of `schedules` and its row of `schedule_state`.
-#[derive(Serialize)]
-struct ScheduleRow<'n> {
-    id: Hex,
-    shard: u16,
-    version_id: Hex,
-    name: &'n str,
-    description: Option<&'n str>,
-    is_enabled: bool,
-    overlap_policy: &'static str,
-    catch_up_policy: &'static str,
-    next_tick: Option<i64>,
-    host_key: i64,
-    max_attempts: u8,
+batch_row! {
+    /// A row of `schedules` and its row of `schedule_state`.
+    ScheduleRow<'n> {
+        id: Hex,
+        shard: u16,
+        version_id: Hex,
+        name: &'n str,
+        description: Option<&'n str>,
+        is_enabled: bool,
+        overlap_policy: &'n str,
+        catch_up_policy: &'n str,
+        next_tick: Option<i64>,
+        host_key: i64,
+        max_attempts: u8,
+    }
 }
 
 impl<'n> From<&'n NewSchedule> for ScheduleRow<'n> {
@@ -185,50 +185,31 @@ impl<'n> From<&'n NewSchedule> for ScheduleRow<'n> {
 /// state also has the columns that a leader would otherwise read from two other tables.
 fn insert_schedules(dialect: Dialect, write: Write, schedules: &[NewSchedule]) -> [sql::Query; 2] {
     let rows = json(&schedules.iter().map(ScheduleRow::from).collect::<Vec<_>>());
-    let insert_schedules = format!(
+    let insert_schedules = sql::query(AssertSqlSafe(format!(
         "INSERT INTO schedules
              (id, shard, version_id, name, description, is_enabled, overlap_policy,
               catch_up_policy, account_id, revision, created_at, updated_at)
-         SELECT r.*, $1, 1, $2, $2 FROM {}",
-        dialect.rows(
-            "$3",
-            &[
-                ("id", Of::Id),
-                ("shard", Of::Number),
-                ("version_id", Of::Id),
-                ("name", Of::Text),
-                ("description", Of::Text),
-                ("is_enabled", Of::Flag),
-                ("overlap_policy", Of::Text),
-                ("catch_up_policy", Of::Text),
-            ],
-        )
-    );
-    let insert_schedules = sql::query(AssertSqlSafe(insert_schedules));
+         SELECT r.id, r.shard, r.version_id, r.name, r.description, r.is_enabled, r.overlap_policy,
+                r.catch_up_policy, $1, 1, $2, $2
+         FROM {}",
+        dialect.rows::<ScheduleRow>("$3")
+    )));
     let insert_schedules = insert_schedules.bind(write.account).bind(write.now).bind(rows.clone());
     let insert_states = match dialect {
         Dialect::Postgres => sql::query(AssertSqlSafe(format!(
             "INSERT INTO schedule_state
                  (shard, schedule_id, version_id, host_key, max_attempts, overlap_policy, next_tick,
                   account_id)
-             SELECT r.*, $1 FROM {}",
-            dialect.rows(
-                "$2",
-                &[
-                    ("shard", Of::Number),
-                    ("id", Of::Id),
-                    ("version_id", Of::Id),
-                    ("host_key", Of::Large),
-                    ("max_attempts", Of::Small),
-                    ("overlap_policy", Of::Text),
-                    ("next_tick", Of::Large),
-                ],
-            )
+             SELECT r.shard, r.id, r.version_id, r.host_key, r.max_attempts, r.overlap_policy,
+                    r.next_tick, $1
+             FROM {}",
+            dialect.rows::<ScheduleRow>("$2")
         )))
         .bind(write.account),
         Dialect::Sqlite => sql::query(AssertSqlSafe(format!(
-            "INSERT INTO schedule_state (shard, schedule_id, next_tick) SELECT r.* FROM {}",
-            dialect.rows("$1", &[("shard", Of::Number), ("id", Of::Id), ("next_tick", Of::Large)],)
+            "INSERT INTO schedule_state (shard, schedule_id, next_tick)
+             SELECT r.shard, r.id, r.next_tick FROM {}",
+            dialect.rows::<ScheduleRow>("$1")
         ))),
     };
     [insert_schedules, insert_states.bind(rows)]

@@ -1,47 +1,31 @@
 //! The versions of schedules' definitions.
 
-use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
 use crate::domain::{ScheduleId, VersionId};
-use crate::store::batch_rows::json;
+use crate::store::batch_rows::{batch_row, json};
 use crate::store::hex::Hex;
-use crate::store::sql::connection::{Dialect, Of};
+use crate::store::sql::connection::Dialect;
 use crate::store::{NewVersion, Write, sql};
 
-#[derive(Serialize)]
-struct VersionRow<'v> {
-    id: Hex,
-    schedule_id: Hex,
-    host_key: i64,
-    cron_expression: &'v str,
-    timezone: &'v str,
-    endpoint: &'v str,
-    http_method: &'static str,
-    body: Option<&'v str>,
-    headers: Option<&'v str>,
-    max_retries: u8,
-    timeout_seconds: u16,
-    expected_status_codes: Option<&'v str>,
-    sign_requests: bool,
+batch_row! {
+    /// A row of `schedule_versions`, in the order of the statement's columns.
+    VersionRow<'v> {
+        id: Hex,
+        schedule_id: Hex,
+        host_key: i64,
+        cron_expression: &'v str,
+        timezone: &'v str,
+        endpoint: &'v str,
+        http_method: &'v str,
+        body: Option<&'v str>,
+        headers: Option<&'v str>,
+        max_retries: u8,
+        timeout_seconds: u16,
+        expected_status_codes: Option<&'v str>,
+        sign_requests: bool,
+    }
 }
-
-/// The columns of a row, in the order of the insert statement.
-const COLUMNS: &[(&str, Of)] = &[
-    ("id", Of::Id),
-    ("schedule_id", Of::Id),
-    ("host_key", Of::Large),
-    ("cron_expression", Of::Text),
-    ("timezone", Of::Text),
-    ("endpoint", Of::Text),
-    ("http_method", Of::Text),
-    ("body", Of::Text),
-    ("headers", Of::Text),
-    ("max_retries", Of::Small),
-    ("timeout_seconds", Of::Small),
-    ("expected_status_codes", Of::Text),
-    ("sign_requests", Of::Flag),
-];
 
 impl<'v> VersionRow<'v> {
     fn new((schedule, version): (ScheduleId, &'v NewVersion)) -> Self {
@@ -76,7 +60,7 @@ pub(super) fn insert_versions<'v>(
               headers, max_retries, timeout_seconds, expected_status_codes, sign_requests,
               account_id, created_at)
          SELECT r.*, $1, $2 FROM {}",
-        dialect.rows("$3", COLUMNS)
+        dialect.rows::<VersionRow>("$3")
     );
     let rows = json(&versions.into_iter().map(VersionRow::new).collect::<Vec<_>>());
     sql::query(AssertSqlSafe(insert)).bind(write.account).bind(write.now).bind(rows)
