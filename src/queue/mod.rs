@@ -246,6 +246,9 @@ measured! {
 
         /// Notified when there may be new tickets.
         fn ticket_hint(&self) -> Arc<Notify>;
+
+        /// Returns `true` while the process works without the server that replicas share.
+        fn is_away(&self) -> bool;
     }
 }
 

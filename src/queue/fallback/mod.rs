@@ -258,4 +258,8 @@ impl Queue for FallbackQueue {
     fn ticket_hint(&self) -> Arc<Notify> {
         self.shared.ticket_hint()
     }
+
+    fn is_away(&self) -> bool {
+        self.outage.is_on()
+    }
 }

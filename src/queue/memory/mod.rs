@@ -161,4 +161,8 @@ impl Queue for MemoryQueue {
     fn ticket_hint(&self) -> Arc<Notify> {
         self.ticket_hint.clone()
     }
+
+    fn is_away(&self) -> bool {
+        false
+    }
 }

@@ -214,4 +214,8 @@ impl Queue for RedisQueue {
     fn ticket_hint(&self) -> Arc<Notify> {
         self.hints.tickets.clone()
     }
+
+    fn is_away(&self) -> bool {
+        false
+    }
 }

@@ -138,6 +138,10 @@ impl Queue for AwayQueue {
     fn ticket_hint(&self) -> Arc<Notify> {
         self.notify.clone()
     }
+
+    fn is_away(&self) -> bool {
+        true
+    }
 }
 
 #[tokio::test]

@@ -235,4 +235,8 @@ impl Queue for WatchedQueue {
     fn ticket_hint(&self) -> Arc<Notify> {
         self.inner.ticket_hint()
     }
+
+    fn is_away(&self) -> bool {
+        self.inner.is_away()
+    }
 }

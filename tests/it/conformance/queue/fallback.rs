@@ -166,6 +166,10 @@ impl Queue for Leaving {
     fn ticket_hint(&self) -> Arc<Notify> {
         self.inner.ticket_hint()
     }
+
+    fn is_away(&self) -> bool {
+        self.inner.is_away()
+    }
 }
 
 #[tokio::test]

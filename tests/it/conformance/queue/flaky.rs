@@ -108,4 +108,8 @@ impl Queue for FlakyQueue {
     fn ticket_hint(&self) -> Arc<Notify> {
         self.inner.ticket_hint()
     }
+
+    fn is_away(&self) -> bool {
+        self.inner.is_away()
+    }
 }
