@@ -87,8 +87,8 @@ pub struct App {
     grace: Duration,
     readiness: Arc<Readiness>,
     cluster: SharedCluster,
-    /// The store that has this replica's lease, and the replica's name in it. Absent if no other
-    /// replica could take over the leadership.
+    /// The store that has this replica's lease, and the replica's name in it. Absent without a
+    /// cluster.
     lease: Option<(SharedStore, String)>,
     /// Absent without the role `executor`.
     executor: Option<Executor>,
@@ -182,8 +182,8 @@ impl App {
             Some(public) => tracing::info!(%public, %operations, shards, %replica, "serving"),
             None => tracing::info!(%operations, shards, %replica, "working"),
         }
-        let can_be_replaced = config.roles.scheduler && matches!(config.peers, Peers::Cluster(_));
-        let lease = can_be_replaced.then(|| (context.store.clone(), context.replica.clone()));
+        let has_lease = matches!(config.peers, Peers::Cluster(_));
+        let lease = has_lease.then(|| (context.store.clone(), context.replica.clone()));
         Ok(Self {
             clock,
             tasks,

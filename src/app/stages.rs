@@ -71,8 +71,8 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Starts the stages of the replica's roles. Returns the executor, if the replica has that
-    /// role.
+    /// Starts the stages of the replica's roles and, in a cluster, the loop that keeps its lease in
+    /// the store. Returns the executor, if the replica has that role.
     pub(super) fn start(&self, context: &mut Context) -> Option<Executor> {
         let Self { config, tasks, random, .. } = self;
         // The hint wakes the notifier of this replica at once when its executor raises an alert.
@@ -83,6 +83,11 @@ impl Stages<'_> {
         }
         if config.roles.notifier {
             self.start_notifier(context, alerts);
+        }
+        if matches!(config.peers, Peers::Cluster(_)) {
+            let (lease_time, leads) = (config.executor.claim_time, config.roles.scheduler);
+            let replacer = LeaderReplacer::new(context.clone(), lease_time, leads);
+            run(tasks, TaskKind::Upkeep, context, Arc::default(), replacer);
         }
         executor
     }
@@ -122,8 +127,7 @@ impl Stages<'_> {
     }
 }
 
-/// Starts the loops that fire ticks, prune history and erase the data of deleted accounts. In a
-/// cluster, also starts the loop that takes over the shards of dead leaders while etcd cannot.
+/// Starts the loops that fire ticks, prune history and erase the data of deleted accounts.
 fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
@@ -132,10 +136,6 @@ fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &R
     let pruner = Pruner::new(context.clone(), config.retention, config.plans.clone());
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), Eraser::new(context.clone()));
-    if matches!(config.peers, Peers::Cluster(_)) {
-        let replacer = LeaderReplacer::new(context.clone(), config.executor.claim_time);
-        run(tasks, TaskKind::Upkeep, context, Arc::default(), replacer);
-    }
 }
 
 /// Wakes the leader when the leadership of a shard changes, so that it leads a new shard at once.

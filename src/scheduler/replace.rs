@@ -1,10 +1,10 @@
 //! Replaces leaders that die while the cluster is away.
 //!
 //! Normally the cluster detects that a leader has died, and assigns its shards to other replicas.
-//! While the cluster does not answer, the store is used instead: each replica that leads renews a
-//! lease there, and a shard whose leader has no lease is taken over by a replica that is also cut
-//! off from the cluster. The epoch is compared and set. So only one replica wins, and the writes of
-//! the previous leader are rejected.
+//! While the cluster does not answer, the store is used instead: each replica renews a lease there,
+//! and a shard whose leader has no lease is taken over by a replica that is also cut off from the
+//! cluster. The epoch is compared and set. So only one replica wins, and the writes of the previous
+//! leader are rejected.
 //!
 //! A leader is replaced within the claim time and [`EVERY`], plus [`PATIENCE`] if etcd failed at
 //! the same time.
@@ -30,11 +30,13 @@ const RENEWALS: u32 = 5;
 /// that joins the cluster, or connects to another of its servers, needs less.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Keeps this replica's lease in the store, and takes over the shards of leaders that die while the
-/// cluster is away.
+/// Keeps this replica's lease in the store, which also says which servers the replica works without.
+/// If the replica leads, takes over the shards of leaders that die while the cluster is away.
 pub struct LeaderReplacer {
     context: Context,
     lease_time: Duration,
+    /// `true` if the replica takes part in leading shards.
+    leads: bool,
     /// The time since which the cluster has not answered, on the monotonic clock.
     away_since: Option<Duration>,
     /// The leaders that this replica replaces.
@@ -43,19 +45,17 @@ pub struct LeaderReplacer {
 
 impl LeaderReplacer {
     /// A replacer whose lease in the store lasts `lease_time` after each renewal.
-    pub fn new(context: Context, lease_time: Duration) -> Self {
-        Self { context, lease_time, away_since: None, replaced: BTreeMap::new() }
+    pub fn new(context: Context, lease_time: Duration, leads: bool) -> Self {
+        Self { context, lease_time, leads, away_since: None, replaced: BTreeMap::new() }
     }
 
-    /// Returns `true` if the cluster has been silent for so long that the leases in the store
-    /// count.
-    fn is_cut_off(&mut self) -> bool {
-        if self.context.cluster.is_trusted() {
-            self.away_since = None;
-            return false;
-        }
+    /// Returns `true` if the replica leads and the cluster has been silent for so long that the leases
+    /// in the store count.
+    fn is_cut_off(&mut self, is_away: bool) -> bool {
         let now = self.context.clock.monotonic();
-        now.saturating_sub(*self.away_since.get_or_insert(now)) >= PATIENCE
+        self.away_since = is_away.then(|| self.away_since.unwrap_or(now));
+        let is_long = |since| now.saturating_sub(since) >= PATIENCE;
+        self.leads && self.away_since.is_some_and(is_long)
     }
 
     /// Returns the leaders to replace: those that this replica already replaces, and its part of
@@ -109,11 +109,13 @@ impl LeaderReplacer {
 #[async_trait]
 impl Worker for LeaderReplacer {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
-        let is_cut_off = self.is_cut_off();
+        let without_cluster = !self.context.cluster.is_trusted();
+        let without_queue = self.context.queue.is_away();
+        let is_cut_off = self.is_cut_off(without_cluster);
         let store = self.context.store.clone();
         let name = self.context.replica.clone();
         let until = self.context.clock.after(now, self.lease_time);
-        let lease = ReplicaLease { name, is_cut_off, until };
+        let lease = ReplicaLease { name, is_cut_off, without_cluster, without_queue, until };
         store.renew_replica(&lease, now).await?;
         if is_cut_off {
             let chosen = self.choose(&store.leadership(now).await?);

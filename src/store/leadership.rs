@@ -1,10 +1,10 @@
 //! Leadership according to the store: the live replicas, and the leader of each shard.
 //!
 //! The cluster assigns leaders, and the epoch decides whose writes succeed. While the cluster is
-//! away, it cannot report that a leader has died. So each replica that leads renews a lease in the
-//! store, and a replica that finds a shard whose leader has no lease replaces that leader. The
-//! epoch is compared and set in one statement: if two replicas find the same shard, only one of
-//! them leads it.
+//! away, it cannot report that a leader has died. So each replica renews a lease in the store, and
+//! a replica that finds a shard whose leader has no lease replaces that leader. The epoch is
+//! compared and set in one statement: if two replicas find the same shard, only one of them leads
+//! it.
 
 use std::time::Duration;
 
@@ -25,8 +25,13 @@ pub(in crate::store) const KEPT: Duration = Duration::from_hours(1);
 pub struct ReplicaLease {
     /// The replica's name. No other process has or had the same.
     pub name: String,
-    /// `true` if the replica gets no answer from the cluster.
+    /// `true` if the replica takes over the shards of leaders that have died, because the cluster has
+    /// not answered it for some time.
     pub is_cut_off: bool,
+    /// `true` if the replica works without the cluster.
+    pub without_cluster: bool,
+    /// `true` if the replica works without the queue.
+    pub without_queue: bool,
     /// The end of the lease unless it is renewed.
     pub until: Timestamp,
 }
@@ -79,7 +84,9 @@ measured! {
 }
 
 read_rows! {
-    ReplicaLease { name, is_cut_off: "cut_off", until: "alive_until" }
+    ReplicaLease {
+        name, is_cut_off: "cut_off", without_cluster, without_queue, until: "alive_until",
+    }
 }
 
 impl<R: StoreRow> FromRow<'_, R> for ShardLeader {

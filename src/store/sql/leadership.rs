@@ -10,12 +10,15 @@ use crate::store::leadership::KEPT;
 use crate::store::{Leadership, LeadershipStore, ReplicaLease, Result, sql};
 
 const RENEW: &str = "
-    INSERT INTO replicas (name, cut_off, alive_until) VALUES ($1, $2, $3)
+    INSERT INTO replicas (name, cut_off, without_cluster, without_queue, alive_until)
+    VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (name) DO UPDATE
-    SET cut_off = excluded.cut_off, alive_until = excluded.alive_until";
+    SET cut_off = excluded.cut_off, without_cluster = excluded.without_cluster,
+        without_queue = excluded.without_queue, alive_until = excluded.alive_until";
 
 const ALIVE: &str = "
-    SELECT name, cut_off, alive_until FROM replicas WHERE alive_until >= $1 ORDER BY name";
+    SELECT name, cut_off, without_cluster, without_queue, alive_until
+    FROM replicas WHERE alive_until >= $1 ORDER BY name";
 
 /// A common table expression `n` with the numbers of all shards.
 macro_rules! all_shards {
@@ -51,8 +54,8 @@ const REPLACE: &str = "
 impl<D: Database> LeadershipStore for D {
     async fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> Result<()> {
         let end = sql::query("DELETE FROM replicas WHERE alive_until < $1").bind(now.minus(KEPT));
-        let renew =
-            sql::query(RENEW).bind(lease.name.clone()).bind(lease.is_cut_off).bind(lease.until);
+        let renew = sql::query(RENEW).bind(lease.name.clone()).bind(lease.is_cut_off);
+        let renew = renew.bind(lease.without_cluster).bind(lease.without_queue).bind(lease.until);
         let renewed = self.scheduler().transaction("renew_replica", move |connection| {
             let (end, renew) = (end.clone(), renew.clone());
             Box::pin(async move {

@@ -4,7 +4,8 @@ use punctual::store::ReplicaLease;
 use super::world::{SHARD, World, fenced, minute};
 
 fn lease(name: &str, is_cut_off: bool, until: i64) -> ReplicaLease {
-    ReplicaLease { name: name.to_owned(), is_cut_off, until: minute(until) }
+    let (name, until) = (name.to_owned(), minute(until));
+    ReplicaLease { name, is_cut_off, without_cluster: false, without_queue: false, until }
 }
 
 pub async fn replicas_are_alive_as_long_as_they_say(w: &World) {
@@ -24,6 +25,14 @@ pub async fn replicas_are_alive_as_long_as_they_say(w: &World) {
     w.store.end_replica("c").await.expect("ended");
     w.store.end_replica("c").await.expect("it has none");
     assert!(alive(3).await.is_empty());
+}
+
+pub async fn replicas_say_which_servers_they_work_without(w: &World) {
+    for (without_cluster, without_queue) in [(true, false), (false, true), (false, false)] {
+        let lease = ReplicaLease { without_cluster, without_queue, ..lease("a", false, 2) };
+        w.store.renew_replica(&lease, minute(1)).await.expect("renewed");
+        assert_eq!(w.store.leadership(minute(1)).await.expect("read").alive, [lease]);
+    }
 }
 
 pub async fn a_leader_is_replaced_by_one_replica(w: &World) {

@@ -282,6 +282,7 @@ macro_rules! every_case {
             }
             leadership {
                 replicas_are_alive_as_long_as_they_say,
+                replicas_say_which_servers_they_work_without,
                 a_leader_is_replaced_by_one_replica,
                 a_shard_without_a_leader_is_taken_by_one_replica,
             }
