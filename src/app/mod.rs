@@ -40,7 +40,7 @@ pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use doctor::{Diagnosis, diagnose};
 pub use error::StartError;
 pub use keys::new_key;
-pub use overview::{Away, Overview, overview};
+pub use overview::{Away, Overview, StoreState, overview};
 pub use restored::{RestoreError, Restored, UNFINISHED_COUNTED, restored};
 pub use signals::Signals;
 pub use stores::OpenStore;

@@ -1,4 +1,5 @@
-//! `punctual cluster`: shows the live replicas, the leader of each shard, and how late it is.
+//! `punctual cluster`: shows the live replicas and their modes, the leader of each shard, and how
+//! late it is.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::app::{Away, Overview, overview};
 use crate::cluster::Member;
 use crate::domain::Timestamp;
 use crate::runtime::Clock;
-use crate::store::ShardRecord;
+use crate::store::{ReplicaLease, ShardRecord};
 
 /// The options of `punctual cluster`.
 #[derive(Args, Debug)]
@@ -63,15 +64,33 @@ struct Server {
     error: Option<String>,
 }
 
-#[derive(Serialize)]
+/// A live replica. Its version and roles are absent if the cluster does not list it.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Replica {
     name: String,
-    version: String,
+    version: Option<String>,
     /// `true` if the replica takes part in leading shards.
-    leads: bool,
+    leads: Option<bool>,
     /// `true` if the replica executes jobs.
-    executes: bool,
+    executes: Option<bool>,
+    /// The shards that it leads; according to the store if the cluster does not list the replica.
     shards: Vec<u16>,
+    /// The servers that the replica works without, with their names in `/readyz`. Absent if the
+    /// store has no lease of the replica.
+    without_servers: Option<Vec<&'static str>>,
+}
+
+impl Replica {
+    fn mode(&self) -> &'static str {
+        match self.without_servers.as_deref() {
+            None => "-",
+            Some([]) => "normal",
+            Some(["cluster"]) => "without etcd",
+            Some(["queue"]) => "without Redis",
+            Some(_) => "without etcd and Redis",
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -104,10 +123,10 @@ impl Report {
         servers.extend(cluster.iter().map(|told| server("cluster.url", told)));
         let seen = cluster.and_then(Result::ok);
         let installation = seen.as_ref().and_then(|seen| seen.installation.clone());
-        let members = seen.map_or_else(Vec::new, |seen| seen.members);
-        let records = store.unwrap_or_default();
-        let shards = shards(now, &records, &members);
-        let members = members.into_iter().map(replica).collect();
+        let members = seen.map(|seen| seen.members);
+        let state = store.unwrap_or_default();
+        let shards = shards(now, &state.shards, members.as_deref().unwrap_or_default());
+        let members = replicas(members, state.alive, &shards);
         Self { servers, installation, members, shards }
     }
 
@@ -120,15 +139,18 @@ impl Report {
         let mut text = output::table(["SERVER", "STATUS", ""], &servers);
         if self.servers.len() > 1 {
             let row = |one: &Replica| {
-                let said = |does: bool| if does { "yes" } else { "no" }.to_owned();
+                let said = |does: Option<bool>| {
+                    does.map_or("-", |does| if does { "yes" } else { "no" }).to_owned()
+                };
+                let version = one.version.clone().unwrap_or_else(|| "-".to_owned());
                 let (leads, executes) = (said(one.leads), said(one.executes));
                 let shards = one.shards.len().to_string();
-                [one.name.clone(), one.version.clone(), leads, executes, shards]
+                [one.name.clone(), version, leads, executes, shards, one.mode().to_owned()]
             };
             let members: Vec<_> = self.members.iter().map(row).collect();
             text.push('\n');
             text.push_str(&output::table(
-                ["MEMBER", "VERSION", "LEADS", "EXECUTES", "SHARDS"],
+                ["MEMBER", "VERSION", "LEADS", "EXECUTES", "SHARDS", "MODE"],
                 &members,
             ));
         }
@@ -157,8 +179,45 @@ fn seconds(ms: u64) -> String {
 
 fn replica(member: Member) -> Replica {
     let Member { name, version, leads, executes, shards } = member;
-    let shards = shards.into_iter().map(|shard| shard.0).collect();
-    Replica { name, version, leads, executes, shards }
+    Replica {
+        name,
+        version: Some(version),
+        leads: Some(leads),
+        executes: Some(executes),
+        shards: shards.into_iter().map(|shard| shard.0).collect(),
+        without_servers: None,
+    }
+}
+
+/// Returns the members of the cluster, and the replicas that live without it. `members` is absent if
+/// the cluster did not answer.
+fn replicas(
+    members: Option<Vec<Member>>,
+    leases: Vec<ReplicaLease>,
+    shards: &[Shard],
+) -> Vec<Replica> {
+    let is_answered = members.is_some();
+    let members = members.into_iter().flatten().map(replica);
+    let mut all: BTreeMap<_, _> = members.map(|one| (one.name.clone(), one)).collect();
+    for lease in leases {
+        let ReplicaLease { name, is_cut_off, without_cluster, without_queue, .. } = lease;
+        // Replicas of releases before migration 15 write `cut_off` alone.
+        let without_cluster = without_cluster || is_cut_off;
+        // Otherwise the replica has just died: etcd would list it.
+        if is_answered && !without_cluster && !all.contains_key(&name) {
+            continue;
+        }
+        let unlisted = || {
+            let led = shards.iter().filter(|shard| shard.leader.as_ref() == Some(&name));
+            let shards = led.map(|shard| shard.shard).collect();
+            Replica { name: name.clone(), shards, ..Replica::default() }
+        };
+        let servers = [("cluster", without_cluster), ("queue", without_queue)];
+        let without = servers.into_iter().filter_map(|(server, is_away)| is_away.then_some(server));
+        let replica = all.entry(name.clone()).or_insert_with(unlisted);
+        replica.without_servers = Some(without.collect());
+    }
+    all.into_values().collect()
 }
 
 /// Returns all shards that the store or the members know.
@@ -199,6 +258,7 @@ fn shards(now: Timestamp, records: &[ShardRecord], members: &[Member]) -> Vec<Sh
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::StoreState;
     use crate::cluster::etcd::Seen;
     use crate::domain::shard::{Epoch, ShardId};
     use crate::store::LedBy;
@@ -223,27 +283,62 @@ mod tests {
         }
     }
 
+    fn lease(name: &str, without_cluster: bool, without_queue: bool) -> ReplicaLease {
+        let (name, until) = (name.to_owned(), at(20_000));
+        ReplicaLease { name, is_cut_off: false, without_cluster, without_queue, until }
+    }
+
+    fn report(cluster: Result<Vec<Member>, Away>, alive: Vec<ReplicaLease>) -> Report {
+        Report::new(Overview {
+            now: at(10_000),
+            store: Ok(StoreState { shards: vec![record(0, "a"), record(1, "a")], alive }),
+            queue: Some(Err("it is away".to_owned())),
+            cluster: Some(cluster.map(|members| Seen { installation: None, members })),
+        })
+    }
+
+    /// Returns the cells of the row that begins with `first`; none if there is no such row.
+    fn row<'a>(text: &'a str, first: &str) -> Vec<&'a str> {
+        let line = text.lines().find(|line| line.split(' ').next() == Some(first));
+        let cells = line.unwrap_or_default().split("  ").map(str::trim);
+        cells.filter(|cell| !cell.is_empty()).collect()
+    }
+
     #[test]
     fn leaders_are_those_of_the_cluster() {
-        let seen = Seen { installation: Some("ab".to_owned()), members: vec![member("b", &[1])] };
-        let report = Report::new(Overview {
-            now: at(10_000),
-            store: Ok(vec![record(0, "a"), record(1, "a")]),
-            queue: Some(Err("it is away".to_owned())),
-            cluster: Some(Ok(seen)),
-        });
-        let text = report.text();
-        let rows: Vec<Vec<&str>> =
-            text.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
-        let row = |first: &str| {
-            let row = rows.iter().find(|row| row[0] == first).unwrap_or_else(|| panic!("{text}"));
-            row.iter().filter(|cell| !cell.is_empty()).copied().collect::<Vec<_>>()
-        };
+        let text = report(Ok(vec![member("b", &[1])]), Vec::new()).text();
+        let row = |first| row(&text, first);
         assert_eq!(row("queue.url"), ["queue.url", "away", "it is away"]);
-        assert_eq!(row("b"), ["b", "1.0.0", "yes", "no", "1"]);
+        assert_eq!(row("b"), ["b", "1.0.0", "yes", "no", "1", "-"]);
         let since = "1970-01-01T00:00:01.000Z";
         assert_eq!(row("0"), ["0", "(a)", "7", since, "1.500 s", "0.000 s"]);
         assert_eq!(row("1"), ["1", "b", "7", since, "1.500 s", "0.000 s"]);
+    }
+
+    #[test]
+    fn modes_are_those_that_replicas_have_written() {
+        let older = ReplicaLease { is_cut_off: true, ..lease("older", false, false) };
+        let alive = vec![lease("b", false, true), lease("c", false, false), older];
+        let text = report(Ok(vec![member("b", &[1]), member("c", &[])]), alive).text();
+        assert_eq!(row(&text, "b"), ["b", "1.0.0", "yes", "no", "1", "without Redis"]);
+        assert_eq!(row(&text, "c"), ["c", "1.0.0", "yes", "no", "0", "normal"]);
+        assert_eq!(row(&text, "older"), ["older", "-", "-", "-", "0", "without etcd"]);
+
+        let died = report(Ok(vec![member("b", &[])]), vec![lease("a", false, false)]).text();
+        assert!(row(&died, "a").is_empty(), "{died}");
+    }
+
+    #[test]
+    fn without_the_cluster_replicas_are_those_of_the_store() {
+        let report = report(Err("refused".to_owned()), vec![lease("a", true, true)]);
+        let text = report.text();
+        assert_eq!(row(&text, "a"), ["a", "-", "-", "-", "2", "without etcd and Redis"]);
+        let json = serde_json::to_value(&report.members).expect("JSON");
+        let replica = serde_json::json!({
+            "name": "a", "version": null, "leads": null, "executes": null, "shards": [0, 1],
+            "withoutServers": ["cluster", "queue"],
+        });
+        assert_eq!(json, serde_json::json!([replica]));
     }
 
     #[test]

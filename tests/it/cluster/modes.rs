@@ -1,7 +1,10 @@
 //! A replica logs one line when it starts to work without etcd or Redis, and one line when that
-//! server is back.
+//! server is back. `punctual cluster` shows the mode in between.
 
+use std::process::Stdio;
 use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use super::replica::Replica;
 use super::world::{Plan, USUAL, World};
@@ -43,22 +46,41 @@ impl World {
         })
         .await;
     }
+
+    /// Waits until `punctual cluster` shows that all replicas work without these servers.
+    async fn shows_all_without(&self, servers: Value) {
+        let settings = self.stores.settings(&self.replicas[0].links, "command");
+        within(TOLD, &format!("all work without {servers}"), async || {
+            let mut command = self.installation.command(&["cluster", "--json"]);
+            command.envs(settings.iter().map(|(name, value)| (name, value)));
+            let output = command.stdout(Stdio::piped()).output().expect("it runs");
+            let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let members = shown["members"].as_array().expect("members");
+            let is_so = members.iter().all(|member| member["withoutServers"] == servers);
+            (is_so && members.len() == self.replicas.len()).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_change_of_mode_is_told_once() {
     let mut world = World::start(PLAN).await;
     world.have_told("all is well", [0, 1, 0, 0]).await;
+    world.shows_all_without(json!([])).await;
     world.stores.etcd.as_mut().expect("the test's own etcd").kill(0);
     world.have_told("etcd is away", [1, 1, 0, 0]).await;
+    world.shows_all_without(json!(["cluster"])).await;
     let etcd = world.stores.etcd.as_mut().expect("the test's own etcd");
     etcd.restart(0);
     etcd.ready().await;
     world.have_told("etcd is back", [1, 2, 0, 0]).await;
     world.stores.redis.kill();
     world.have_told("the queue is away", [1, 2, 1, 0]).await;
+    world.shows_all_without(json!(["queue"])).await;
     world.stores.redis.restart().await;
     world.have_told("the queue is back", [1, 2, 1, 1]).await;
+    world.shows_all_without(json!([])).await;
     // Ticks, sweeps and renewals continue and log no further message.
     world.minutes(2.0).await;
     world.have_told("nothing has changed", [1, 2, 1, 1]).await;

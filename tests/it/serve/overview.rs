@@ -116,6 +116,33 @@ async fn servers_that_are_away_are_named() {
             assert_eq!(server["error"].is_string(), away, "{json}");
         }
         assert!(!json[left].as_array().expect("a list").is_empty(), "{json}");
+        let members = json["members"].as_array().expect("members");
+        assert_eq!(members.len(), 1, "{json}");
+        assert_eq!(members[0]["name"], replica.ask("/readyz").await.body["replica"]);
     }
-    drop(replica);
+}
+
+/// Each replica writes its mode, whatever its roles. One of a release before migration 15 writes
+/// less.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_replica_has_a_mode() {
+    let world = World::new(&[]).await;
+    let _replicas = tokio::join!(
+        world.replica(&[("PUNCTUAL_ROLES", "api")]),
+        world.replica(&[("PUNCTUAL_ROLES", "scheduler")]),
+        world.replica(&[("PUNCTUAL_ROLES", "executor")]),
+    );
+    run(
+        &mut world.beside().await,
+        "INSERT INTO replicas (name, cut_off, alive_until)
+         SELECT '~older', true, (extract(epoch FROM now()) * 1000)::bigint + 90000",
+    )
+    .await;
+    until("all modes are shown", async || {
+        let (_, json, _) = told(&world, &[]);
+        let members = json["members"].as_array()?.iter();
+        let modes: Vec<_> = members.map(|member| member["withoutServers"].clone()).collect();
+        (modes == [json!([]), json!([]), json!([]), json!(["cluster"])]).then_some(())
+    })
+    .await;
 }
