@@ -180,6 +180,7 @@ async fn an_index_is_built_in_the_process_and_then_in_the_server_again() {
     world.leave();
     let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
     assert_eq!(found, Index::Foreign, "to be built from the store");
+    assert!(queue.is_away());
     queue.rebuild(SHARD, EPOCH, &[(early, at(5)), (late, at(7))]).await.expect("built");
     queue.set_due(SHARD, EPOCH, &[(early, Some(at(20)))]).await.expect("set");
     let Index::Own(due) = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("due") else {
@@ -190,6 +191,7 @@ async fn an_index_is_built_in_the_process_and_then_in_the_server_again() {
     world.come_back(&queue).await;
     let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("due");
     assert_eq!(found, Index::Foreign, "the server's index has missed the outage");
+    assert!(!queue.is_away());
     queue.rebuild(SHARD, EPOCH, &[(early, at(20))]).await.expect("built");
     let found = world.shared.inner.due(SHARD, EPOCH, (None, at(30)), 9).await.expect("due");
     assert_eq!(found, Index::Own(Due { schedules: vec![(early, at(20))], next: None }));
