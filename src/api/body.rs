@@ -12,12 +12,9 @@ use axum::extract::{FromRequestParts, Request};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, header};
 use http_body_util::BodyExt;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::ApiError;
 use crate::runtime::{Clock, TaskKind, Tasks};
-use crate::schedules::JsonError;
 
 /// The maximum body size of most routes, in bytes.
 pub(super) const USUAL_LIMIT: usize = 1 << 20;
@@ -107,15 +104,6 @@ impl<S: Sync> FromRequestParts<S> for BulkBody {
     }
 }
 
-/// Parses a JSON object. If a name occurs twice, the last value counts.
-pub(super) fn object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
-    let value = serde_json::from_slice(bytes).map_err(|_| JsonError::Malformed)?;
-    match value {
-        Value::Object(_) => serde_json::from_value(value).map_err(|_| JsonError::Malformed),
-        _ => Err(JsonError::NotAnObject),
-    }
-}
-
 fn announced(body: &Body) -> usize {
     usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX)
 }
@@ -174,28 +162,9 @@ fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::notifications::{ChannelUpdate, Field};
 
     fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
         HeaderMap::from_iter([(name, value.parse().expect("a header's value"))])
-    }
-
-    #[test]
-    fn objects_are_read_and_nothing_else_is() {
-        let read = |text: &[u8]| object::<ChannelUpdate>(text);
-        let label = |text: &[u8]| read(text).map(|update| update.label);
-        assert_eq!(
-            label(br#" {"label": 1, "x": [{}], "label": "a"} "#),
-            Ok(Field::Value("a".into()))
-        );
-        assert_eq!(label(b"{}"), Ok(Field::Absent));
-        for other in ["[]", "null", "1", "\"a\"", "[null, null, null]"] {
-            assert_eq!(label(other.as_bytes()), Err(JsonError::NotAnObject), "{other}");
-        }
-        let deep = format!(r#"{{"x": {}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
-        for malformed in [&b""[..], b"{", b"{}x", b"{\"a\": \"\xff\"}", deep.as_bytes()] {
-            assert_eq!(label(malformed), Err(JsonError::Malformed));
-        }
     }
 
     #[test]

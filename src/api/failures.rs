@@ -10,8 +10,9 @@ use crate::accounts::AccountError;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::field_errors::FieldErrors;
 use crate::domain::plan::LimitExceeded;
+use crate::domain::request_body::JsonError;
 use crate::notifications::NotificationError;
-use crate::schedules::{CommandError, JsonError};
+use crate::schedules::CommandError;
 use crate::store::{StoreError, StoreErrorKind, TESTS_PER_HOUR};
 
 impl From<StoreError> for ApiError {

@@ -22,6 +22,7 @@ mod names;
 pub mod outcome;
 pub mod owners;
 pub mod plan;
+pub mod request_body;
 pub mod retry;
 pub mod schedule;
 pub mod secret_key;

@@ -25,7 +25,6 @@ mod channel_commands;
 mod channel_queries;
 mod deliveries;
 mod error;
-mod field;
 mod limits;
 mod preferences;
 mod requests;
@@ -39,7 +38,6 @@ use std::sync::Arc;
 pub use channel_commands::{ChannelWithSecret, LONGEST_OVERLAP_SECONDS};
 pub use channel_queries::ChannelFilter;
 pub use error::NotificationError;
-pub use field::{Field, FromJson};
 pub use preferences::{MOST_CHANNELS, Preference};
 pub use requests::{ChannelCreation, ChannelUpdate, PreferenceUpdate, SecretRotation};
 

@@ -10,6 +10,7 @@ use crate::domain::call::Call;
 use crate::domain::channel::Channel;
 use crate::domain::field_errors::{FieldErrors, choices};
 use crate::domain::plan::{LimitExceeded, NotifyOn, Plan};
+use crate::domain::request_body::Field;
 use crate::domain::{AccountId, ChannelId, ScheduleId};
 use crate::store::{NewPreference, PreferenceSet, StoredPreference};
 
@@ -109,7 +110,7 @@ fn read(request: PreferenceUpdate, channels: &[Channel]) -> Result<NewPreference
         notify_on
     });
     let given = request.channel_ids;
-    let is_readable = !matches!(given, super::Field::Wrong(_));
+    let is_readable = !matches!(given, Field::Wrong(_));
     let ids = given.optional(CHANNEL_IDS, &mut errors).unwrap_or_default();
     let wants_channels = notify_on.is_some_and(|notify_on| notify_on != NotifyOn::None);
     if is_readable && wants_channels && ids.is_empty() {

@@ -4,10 +4,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use utoipa::openapi::Object;
-use utoipa::openapi::schema::{ObjectBuilder, Type};
 
-use super::field::Field;
 use crate::domain::plan::{ChannelType, NotifyOn};
+use crate::domain::request_body::{Field, one_of};
 
 /// A channel to be created. Fields that are not listed are ignored.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
@@ -104,13 +103,9 @@ pub struct PreferenceUpdate {
 }
 
 fn channel_type() -> Object {
-    one_of(ChannelType::ALL.iter().map(|kind| kind.as_str()))
+    one_of(ChannelType::ALL.iter().map(|kind| kind.as_str()), false)
 }
 
 fn notify_on() -> Object {
-    one_of(NotifyOn::ALL.iter().map(|notify_on| notify_on.as_str()))
-}
-
-fn one_of(names: impl Iterator<Item = &'static str>) -> Object {
-    ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).build()
+    one_of(NotifyOn::ALL.iter().map(|notify_on| notify_on.as_str()), false)
 }

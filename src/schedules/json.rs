@@ -9,16 +9,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// The reason why a body cannot be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum JsonError {
-    /// The body is not valid JSON.
-    #[error("Invalid JSON body")]
-    Malformed,
-    /// The body is JSON, but not an object.
-    #[error("Must be a JSON object")]
-    NotAnObject,
-}
+pub use crate::domain::request_body::JsonError;
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]

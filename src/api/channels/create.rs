@@ -5,11 +5,12 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 
 use super::record::SecretRecord;
-use crate::api::body::{JsonBody, object};
+use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{Api, ApiError, SharedApi};
+use crate::domain::request_body::object;
 use crate::notifications::{ChannelCreation, ChannelWithSecret};
 
 /// Create a notification channel

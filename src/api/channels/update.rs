@@ -3,12 +3,13 @@
 use axum::extract::State;
 
 use super::record::SecretRecord;
-use crate::api::body::{JsonBody, object};
+use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{ChannelUnchanged, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
+use crate::domain::request_body::object;
 use crate::notifications::ChannelUpdate;
 
 /// Change a notification channel

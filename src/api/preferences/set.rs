@@ -3,12 +3,13 @@
 use axum::extract::State;
 
 use super::record::PreferenceRecord;
-use crate::api::body::{JsonBody, object};
+use crate::api::body::JsonBody;
 use crate::api::guard::Writer;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
+use crate::domain::request_body::object;
 use crate::notifications::PreferenceUpdate;
 
 /// Set the notification preference of a schedule

@@ -1,4 +1,3 @@
-use super::super::Field;
 use super::*;
 use crate::domain::Timestamp;
 use crate::domain::plan::ChannelType;
@@ -100,10 +99,10 @@ fn there_is_a_channel_unless_nothing_is_told() {
 fn wrong_fields_are_all_named() {
     let wrong = PreferenceUpdate {
         notify_on: Field::Value("sometimes".to_owned()),
-        channel_ids: Field::Wrong("Must be an array of strings"),
-        failure_threshold: Field::Wrong("Must be an integer"),
-        notify_on_recovery: Field::Wrong("Must be a boolean"),
-        repeat_every_minutes: Field::Wrong("Must be an integer"),
+        channel_ids: Field::Wrong("Must be an array of strings".into()),
+        failure_threshold: Field::Wrong("Must be an integer".into()),
+        notify_on_recovery: Field::Wrong("Must be a boolean".into()),
+        repeat_every_minutes: Field::Wrong("Must be an integer".into()),
     };
     assert_eq!(
         errors(wrong),
