@@ -9,8 +9,7 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 
 use crate::domain::Timestamp;
-use crate::domain::field_errors::{FieldErrors, HAS_NUL, choices};
-use crate::schedules::NOT_AN_INSTANT;
+use crate::domain::field_errors::{FieldErrors, HAS_NUL, NOT_AN_INSTANT, choices};
 
 /// The parameters of a request, and the errors found in them so far.
 #[derive(Debug, Default)]

@@ -20,16 +20,8 @@ pub(super) fn overlap_policy() -> Object {
     one_of(OverlapPolicy::ALL.iter().map(|item| item.as_str()), false)
 }
 
-pub(super) fn overlap_policy_or_null() -> Object {
-    one_of(OverlapPolicy::ALL.iter().map(|item| item.as_str()), true)
-}
-
 pub(super) fn catch_up_policy() -> Object {
     one_of(CatchUpPolicy::ALL.iter().map(|item| item.as_str()), false)
-}
-
-pub(super) fn catch_up_policy_or_null() -> Object {
-    one_of(CatchUpPolicy::ALL.iter().map(|item| item.as_str()), true)
 }
 
 pub(super) fn skip_reason() -> Object {

@@ -13,7 +13,8 @@ use crate::config::Sources;
 use crate::domain::AccountId;
 use crate::domain::key::{ApiKey, Scope};
 use crate::domain::plan::UNLIMITED;
-use crate::schedules::{CommandError, Object, SCHEDULE_FIELDS};
+use crate::domain::request_body::object;
+use crate::schedules::{CommandError, ScheduleCreation};
 
 /// The name of the account and of its key.
 const NAME: &str = "dev";
@@ -69,9 +70,8 @@ async fn demonstrate(app: &App, account: AccountId, ops_url: &str) -> Result<(),
         "httpMethod": "POST",
         "body": r#"{"hello":"world"}"#,
     });
-    let fields = Object::parse(demo.to_string().as_bytes(), SCHEDULE_FIELDS);
-    let fields = fields.expect("a JSON object with the fields of a schedule");
-    let schedule = app.schedules().create(account, operator().into(), fields).await?;
+    let request: ScheduleCreation = object(demo.to_string().as_bytes()).expect("a JSON object");
+    let schedule = app.schedules().create(account, operator().into(), request).await?;
     app.schedules().trigger(account, operator().into(), schedule.id).await?;
     Ok(())
 }

@@ -11,6 +11,9 @@ pub const REQUIRED: &str = "Required";
 /// it.
 pub const HAS_NUL: &str = "Must not contain NUL characters";
 
+/// The message for a text that is not a timestamp.
+pub const NOT_AN_INSTANT: &str = "Must be an ISO 8601 timestamp such as 2030-01-31T09:00:00Z";
+
 /// Returns the message for a text that is none of the names in `all`.
 pub fn choices<T: Display>(all: &[T]) -> String {
     let mut message = String::from("Must be one of ");
@@ -49,6 +52,12 @@ impl FieldErrors {
         for (field, messages) in others.0 {
             self.0.entry(field).or_default().extend(messages);
         }
+    }
+
+    /// Puts `prefix` before the names of all fields.
+    pub fn with_prefix(self, prefix: &str) -> Self {
+        let renamed = |(field, messages)| (format!("{prefix}{field}"), messages);
+        Self(self.0.into_iter().map(renamed).collect())
     }
 
     /// Removes `prefix` from the names of fields that begin with it.
@@ -92,6 +101,7 @@ mod tests {
         errors.extend(FieldErrors::of("a", "2"));
         errors.extend(FieldErrors::of("config.a", "3"));
         assert_eq!(errors.to_string(), "a: 1, 2; config.a: 3");
+        assert_eq!(errors.clone().with_prefix("7.").to_string(), "7.a: 1, 2; 7.config.a: 3");
         assert_eq!(errors.without_prefix("config.").to_string(), "a: 1, 2, 3");
     }
 }

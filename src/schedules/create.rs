@@ -1,12 +1,13 @@
 //! Creating schedules, one or many at once.
 
+use utoipa::ToSchema;
+
 use super::draft::Draft;
-use super::edits::{Edits, SCHEDULE_FIELDS};
-use super::fields::Purpose;
-use super::json::{self, Json, JsonError, Object};
+use super::requests::{ScheduleCreation, ScheduleName};
 use super::{CommandError, FieldErrors, Parts, Schedules, limits};
 use crate::domain::call::Call;
 use crate::domain::plan::LimitExceeded;
+use crate::domain::request_body::{Json, JsonError};
 use crate::domain::schedule::{Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Created, NewSchedule};
@@ -16,50 +17,44 @@ pub const LARGEST_BATCH: usize = 1_000;
 /// The number of schedules to check before the task yields to other requests.
 const CHECKED_AT_ONCE: usize = 20;
 
-/// A batch of schedules as a user wrote it.
-#[derive(Debug)]
-pub struct Batch(Json);
+/// Schedules to be created.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = Vec<ScheduleCreation>, min_items = 1, max_items = 1000)]
+pub struct Batch<'a>(Json<'a>);
 
-impl Batch {
-    /// Parses any JSON value. Later methods check that it is an array.
-    pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
-        json::parse(bytes, SCHEDULE_FIELDS, LARGEST_BATCH).map(Self)
+impl<'a> Batch<'a> {
+    /// Accepts any JSON value. Later methods check that it is an array, and parse its items.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, JsonError> {
+        Json::parse(bytes).map(Self)
     }
 
     /// Returns the names of the schedules as they would be stored; `None` if any name is missing.
     pub fn names(self) -> Option<Vec<String>> {
         let items = self.items().ok()?;
-        let name = |item| match item {
-            Json::Object(mut fields) => fields.take("name"),
-            _ => None,
-        };
-        let text = |name| if let Json::Text(text) = name { Some(text) } else { None };
-        items.into_iter().map(|item| name(item).and_then(text)).collect()
+        items.into_iter().map(|item| item.object::<ScheduleName>().ok()?.name.value()).collect()
     }
 
     /// Returns the items if their number is allowed.
-    fn items(self) -> Result<Vec<Json>, FieldErrors> {
+    fn items(self) -> Result<Vec<Json<'a>>, FieldErrors> {
         let refuse = |message: String| Err(FieldErrors::of("schedules", message));
-        match self.0 {
-            Json::Array(items, 1..=LARGEST_BATCH) => Ok(items),
-            Json::Array(..) => refuse(format!("Must hold 1 to {LARGEST_BATCH} schedules")),
-            _ => refuse("Must be an array".to_owned()),
+        match self.0.items(LARGEST_BATCH) {
+            Some(items) if (1..=LARGEST_BATCH).contains(&items.len()) => Ok(items),
+            Some(_) => refuse(format!("Must hold 1 to {LARGEST_BATCH} schedules")),
+            None => refuse("Must be an array".to_owned()),
         }
     }
 }
 
 impl Schedules {
-    /// Creates a schedule. `fields` holds values for [`SCHEDULE_FIELDS`].
+    /// Creates a schedule.
     pub async fn create(
         &self,
         account: AccountId,
         call: Call,
-        fields: Object,
+        request: ScheduleCreation,
     ) -> Result<Schedule, CommandError> {
-        let mut errors = FieldErrors::new();
-        let draft = self.0.check(fields, "", &mut errors);
-        let mut created =
-            self.insert(account, call, vec![errors.unless_any(draft)?], false).await?;
+        let draft = request.draft(&self.0.outbound)?;
+        let mut created = self.insert(account, call, vec![draft], false).await?;
         Ok(created.swap_remove(0))
     }
 
@@ -69,16 +64,16 @@ impl Schedules {
         &self,
         account: AccountId,
         call: Call,
-        batch: Batch,
+        batch: Batch<'_>,
     ) -> Result<Vec<Schedule>, CommandError> {
         let items = batch.items()?;
+        // An item is parsed when it is its turn, so that a large batch yields to other requests.
         let (mut drafts, mut errors) = (Vec::with_capacity(items.len()), FieldErrors::new());
         for (place, item) in items.into_iter().enumerate() {
-            match item {
-                Json::Object(fields) => {
-                    drafts.push(self.0.check(fields, &format!("{place}."), &mut errors));
-                }
-                _ => errors.add(place.to_string(), JsonError::NotAnObject.to_string()),
+            match item.object::<ScheduleCreation>().map(|item| item.draft(&self.0.outbound)) {
+                Ok(Ok(draft)) => drafts.push(draft),
+                Ok(Err(refused)) => errors.extend(refused.with_prefix(&format!("{place}."))),
+                Err(error) => errors.add(place.to_string(), error.to_string()),
             }
             if place % CHECKED_AT_ONCE == 0 {
                 tokio::task::yield_now().await;
@@ -125,13 +120,6 @@ impl Schedules {
 }
 
 impl Parts {
-    fn check(&self, fields: Object, prefix: &str, errors: &mut FieldErrors) -> Draft {
-        let mut draft = Draft::blank();
-        let edits = Edits::read(fields, prefix, Purpose::Creation, &self.outbound, errors);
-        edits.apply(&mut draft);
-        draft
-    }
-
     fn new_schedule(&self, draft: Draft, now: Timestamp) -> NewSchedule {
         let id = ScheduleId::new(now, self.random.bits());
         NewSchedule {

@@ -7,11 +7,6 @@ use crate::domain::ticket::HostKey;
 use crate::domain::{Timestamp, VersionId};
 use crate::store::NewVersion;
 
-/// The default of the total number of attempts.
-pub(super) const DEFAULT_RETRIES: u8 = 3;
-/// The default timeout of an attempt, in seconds.
-pub(super) const DEFAULT_TIMEOUT_SECONDS: u16 = 30;
-
 /// The state of a schedule as a user requests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Draft {
@@ -36,8 +31,8 @@ impl Draft {
                 http_method: HttpMethod::Get,
                 body: None,
                 headers: None,
-                max_retries: DEFAULT_RETRIES,
-                timeout_seconds: DEFAULT_TIMEOUT_SECONDS,
+                max_retries: 3,
+                timeout_seconds: 30,
                 expected_status_codes: None,
                 sign_requests: false,
             },

@@ -1,113 +1,162 @@
-//! The fields that a user can write on a schedule, each checked, for creation and for changes.
+//! Checks the fields of a request and writes them over the draft of a schedule.
 
-use super::draft::{DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Draft};
-use super::fields::{Fields, Given, Purpose};
-use super::json::Object;
+use super::draft::Draft;
+use super::requests::{ScheduleCreation, ScheduleUpdate};
 use super::{FieldErrors, rules};
+use crate::domain::request_body::Field;
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, UnreadableFields};
 use crate::outbound;
 
-/// The names of the writable fields of a schedule.
-pub const SCHEDULE_FIELDS: &[&str] = &[
-    "name",
-    "description",
-    "cronExpression",
-    "timezone",
-    "endpoint",
-    "httpMethod",
-    "body",
-    "headers",
-    "maxRetries",
-    "timeoutSeconds",
-    "expectedStatusCodes",
-    "isEnabled",
-    "overlapPolicy",
-    "catchUpPolicy",
-    "signRequests",
-];
-
-/// The user's input: each field is absent, reset to its default, or a checked value.
-#[derive(Clone, Debug)]
-pub(super) struct Edits {
-    name: Given<String>,
-    description: Given<String>,
-    cron_expression: Given<String>,
-    timezone: Given<String>,
-    endpoint: Given<String>,
-    http_method: Given<HttpMethod>,
-    body: Given<String>,
-    headers: Given<String>,
-    max_retries: Given<u8>,
-    timeout_seconds: Given<u16>,
-    expected_status_codes: Given<String>,
-    is_enabled: Given<bool>,
-    overlap_policy: Given<OverlapPolicy>,
-    catch_up_policy: Given<CatchUpPolicy>,
-    sign_requests: Given<bool>,
+impl ScheduleCreation {
+    /// Returns the draft of the new schedule. Fields that are missing have their defaults.
+    pub(super) fn draft(self, outbound: &outbound::Client) -> Result<Draft, FieldErrors> {
+        self.0.write_over(Draft::blank(), true, outbound)
+    }
 }
 
-impl Edits {
-    /// Checks the fields. `prefix` precedes the field names in errors.
-    pub(super) fn read(
-        object: Object,
-        prefix: &str,
-        purpose: Purpose,
+impl ScheduleUpdate {
+    /// Returns `draft` with the given fields changed. The errors do not depend on `draft`.
+    pub(super) fn apply(
+        self,
+        draft: Draft,
         outbound: &outbound::Client,
-        errors: &mut FieldErrors,
-    ) -> Self {
-        let mut fields = Fields::new(object, prefix, errors);
-        let edits = Self {
-            name: rules::name(&mut fields),
-            description: rules::description(&mut fields),
-            cron_expression: rules::cron_expression(&mut fields),
-            timezone: rules::timezone(&mut fields),
-            endpoint: rules::endpoint(&mut fields, outbound),
-            http_method: fields.one_of("httpMethod", HttpMethod::ALL),
-            body: rules::body(&mut fields),
-            headers: rules::headers(&mut fields),
-            max_retries: fields.clamped("maxRetries", 1, 10),
-            timeout_seconds: fields.clamped("timeoutSeconds", 1, 300),
-            expected_status_codes: rules::expected_status_codes(&mut fields),
-            is_enabled: fields.flag("isEnabled"),
-            overlap_policy: fields.one_of_or_default("overlapPolicy", OverlapPolicy::ALL),
-            catch_up_policy: fields.one_of_or_default("catchUpPolicy", CatchUpPolicy::ALL),
-            sign_requests: fields.flag("signRequests"),
-        };
-        for (name, given) in [
-            ("name", &edits.name),
-            ("cronExpression", &edits.cron_expression),
-            ("timezone", &edits.timezone),
-            ("endpoint", &edits.endpoint),
-        ] {
-            fields.require(name, given, purpose);
-        }
-        fields.require("httpMethod", &edits.http_method, purpose);
-        edits
+    ) -> Result<Draft, FieldErrors> {
+        self.write_over(draft, false, outbound)
     }
 
-    /// Returns the secret fields that the input contains, including those set to `null`.
+    /// Returns the secret fields that the request contains, including those set to `null`.
     pub(super) fn secrets_given(&self) -> UnreadableFields {
-        let is_given = |field: &Given<String>| !matches!(field, Given::Absent);
+        let is_given = |field: &Field<String>| *field != Field::Absent;
         UnreadableFields { body: is_given(&self.body), headers: is_given(&self.headers) }
     }
 
-    /// Applies the given fields to a draft.
-    pub(super) fn apply(self, draft: &mut Draft) {
-        let definition = &mut draft.definition;
-        self.name.write_over(&mut draft.name, String::new());
-        self.description.write_over_optional(&mut draft.description);
-        self.cron_expression.write_over(&mut definition.cron_expression, String::new());
-        self.timezone.write_over(&mut definition.timezone, String::new());
-        self.endpoint.write_over(&mut definition.endpoint, String::new());
-        self.http_method.write_over(&mut definition.http_method, HttpMethod::Get);
-        self.body.write_over_optional(&mut definition.body);
-        self.headers.write_over_optional(&mut definition.headers);
-        self.max_retries.write_over(&mut definition.max_retries, DEFAULT_RETRIES);
-        self.timeout_seconds.write_over(&mut definition.timeout_seconds, DEFAULT_TIMEOUT_SECONDS);
-        self.expected_status_codes.write_over_optional(&mut definition.expected_status_codes);
-        self.sign_requests.write_over(&mut definition.sign_requests, false);
-        self.is_enabled.write_over(&mut draft.is_enabled, true);
-        self.overlap_policy.write_over(&mut draft.overlap_policy, OverlapPolicy::Allow);
-        self.catch_up_policy.write_over(&mut draft.catch_up_policy, CatchUpPolicy::Last);
+    fn write_over(
+        self,
+        mut draft: Draft,
+        is_new: bool,
+        outbound: &outbound::Client,
+    ) -> Result<Draft, FieldErrors> {
+        let mut edit = Edit { is_new, errors: FieldErrors::new() };
+        let (new, default) = (&mut draft.definition, Draft::blank());
+        let usual = default.definition;
+        edit.required("name", rules::name(self.name), &mut draft.name);
+        edit.optional("description", rules::description(self.description), &mut draft.description);
+        edit.required(
+            "cronExpression",
+            rules::cron_expression(self.cron_expression),
+            &mut new.cron_expression,
+        );
+        edit.required("timezone", rules::timezone(self.timezone), &mut new.timezone);
+        edit.required("endpoint", rules::endpoint(self.endpoint, outbound), &mut new.endpoint);
+        edit.required("httpMethod", self.http_method.one_of(HttpMethod::ALL), &mut new.http_method);
+        edit.optional("body", rules::body(self.body), &mut new.body);
+        edit.optional("headers", rules::headers(self.headers), &mut new.headers);
+        edit.or_default(
+            "maxRetries",
+            self.max_retries.clamp(1, 10),
+            &mut new.max_retries,
+            usual.max_retries,
+        );
+        edit.or_default(
+            "timeoutSeconds",
+            self.timeout_seconds.clamp(1, 300),
+            &mut new.timeout_seconds,
+            usual.timeout_seconds,
+        );
+        edit.optional(
+            "expectedStatusCodes",
+            rules::expected_status_codes(self.expected_status_codes),
+            &mut new.expected_status_codes,
+        );
+        edit.or_default("isEnabled", self.is_enabled, &mut draft.is_enabled, default.is_enabled);
+        edit.or_default(
+            "overlapPolicy",
+            self.overlap_policy.null_if(str::is_empty).one_of(OverlapPolicy::ALL),
+            &mut draft.overlap_policy,
+            default.overlap_policy,
+        );
+        edit.or_default(
+            "catchUpPolicy",
+            self.catch_up_policy.null_if(str::is_empty).one_of(CatchUpPolicy::ALL),
+            &mut draft.catch_up_policy,
+            default.catch_up_policy,
+        );
+        edit.or_default(
+            "signRequests",
+            self.sign_requests,
+            &mut new.sign_requests,
+            usual.sign_requests,
+        );
+        edit.errors.unless_any(draft)
+    }
+}
+
+/// Writes values over a draft, and collects the errors of those that are wrong.
+struct Edit {
+    /// `true` if a field without a default has to be given.
+    is_new: bool,
+    errors: FieldErrors,
+}
+
+impl Edit {
+    /// Writes a field that has no default.
+    fn required<T>(&mut self, name: &str, given: Field<T>, current: &mut T) {
+        let given = if self.is_new {
+            given.required(name, &mut self.errors)
+        } else {
+            given.if_given(name, &mut self.errors)
+        };
+        if let Some(value) = given {
+            *current = value;
+        }
+    }
+
+    /// Writes a field that `null` clears.
+    fn optional<T>(&mut self, name: &str, given: Field<T>, current: &mut Option<T>) {
+        self.or_default(name, given.map(Some), current, None);
+    }
+
+    /// Writes a field that `null` resets to its default.
+    fn or_default<T>(&mut self, name: &str, given: Field<T>, current: &mut T, default: T) {
+        let given = match given {
+            Field::Null => Some(default),
+            given => given.optional(name, &mut self.errors),
+        };
+        if let Some(value) = given {
+            *current = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Value, json};
+    use utoipa::PartialSchema;
+
+    use super::*;
+    use crate::domain::request_body::object;
+    use crate::runtime::{Clock, Tasks};
+
+    /// Returns the names of the fields that are wrong in a request to create a schedule.
+    fn wrong_fields(request: &Value) -> BTreeSet<String> {
+        let egress = outbound::Settings::default();
+        let client = outbound::Client::new(egress, Clock::system(), &Tasks::new());
+        let request: ScheduleCreation = object(request.to_string().as_bytes()).expect("an object");
+        let errors = request.draft(&client.expect("a client")).expect_err("a wrong field");
+        let errors = serde_json::to_value(errors).expect("JSON");
+        errors.as_object().expect("an object").keys().cloned().collect()
+    }
+
+    #[tokio::test]
+    async fn the_fields_of_the_document_are_read_and_required_as_it_says() {
+        let document = serde_json::to_value(ScheduleCreation::schema()).expect("JSON");
+        let fields = document["properties"].as_object().expect("an object").keys();
+        let wrong: Value = fields.clone().map(|name| (name.clone(), json!([]))).collect();
+        assert_eq!(wrong_fields(&wrong), fields.cloned().collect());
+        let required = document["required"].as_array().expect("an array").iter();
+        let required = required.map(|name| name.as_str().expect("a name").to_owned()).collect();
+        assert_eq!(wrong_fields(&json!({})), required);
     }
 }

@@ -1,8 +1,8 @@
 //! Commands and queries on schedules and their jobs, shared by the API and the dashboard.
 //!
-//! Place in the flow: the API or the dashboard passes the user's input. `json` parses it, `fields`
-//! and `rules` check it, and a command computes the new state with `domain` and writes it to the
-//! store. Then the command sends a hint about the change to the queue.
+//! Place in the flow: the API or the dashboard turns the user's input into a request of `requests`.
+//! `edits` and `rules` check it, and a command computes the new state with `domain` and writes it
+//! to the store. Then the command sends a hint about the change to the queue.
 //!
 //! Invariants:
 //! - Input that violates the contract's rules never reaches the store.
@@ -22,11 +22,10 @@ mod create;
 mod draft;
 mod edits;
 mod error;
-mod fields;
-mod json;
 mod limits;
 mod preview;
 mod queries;
+mod requests;
 mod rules;
 mod update;
 
@@ -35,12 +34,9 @@ use std::sync::Arc;
 
 pub use crate::domain::field_errors::FieldErrors;
 pub use create::{Batch, LARGEST_BATCH};
-pub use edits::SCHEDULE_FIELDS;
 pub use error::CommandError;
-pub use fields::NOT_AN_INSTANT;
-pub use json::{JsonError, Object};
-pub use preview::{PREVIEW_FIELDS, Preview};
-pub use update::TOGGLE_FIELDS;
+pub use preview::Preview;
+pub use requests::{PreviewRequest, ScheduleCreation, ScheduleSwitch, ScheduleUpdate};
 
 use crate::domain::call::Call;
 use crate::domain::plan::Plans;

@@ -1,12 +1,10 @@
 //! The preview of the next runs of a cron expression.
 
-use super::fields::{Fields, Purpose};
-use super::json::Object;
+use super::requests::PreviewRequest;
 use super::{CommandError, FieldErrors, Schedules, rules};
+use crate::domain::Timestamp;
 use crate::domain::cron::{self, Cadence, Run};
-
-/// The fields that [`Schedules::preview`] accepts.
-pub const PREVIEW_FIELDS: &[&str] = &["cronExpression", "timezone", "count", "from"];
+use crate::domain::field_errors::NOT_AN_INSTANT;
 
 const DEFAULT_COUNT: usize = 10;
 const LARGEST_COUNT: i64 = 100;
@@ -23,26 +21,26 @@ pub struct Preview {
 }
 
 impl Schedules {
-    /// Returns the next runs of a cron expression without any change. `fields` holds values for
-    /// [`PREVIEW_FIELDS`].
-    pub fn preview(&self, fields: Object) -> Result<Preview, CommandError> {
+    /// Returns the next runs of a cron expression without any change.
+    pub fn preview(&self, request: PreviewRequest) -> Result<Preview, CommandError> {
         let mut errors = FieldErrors::new();
-        let mut fields = Fields::new(fields, "", &mut errors);
-        let expression = rules::cron_expression(&mut fields);
-        let timezone = rules::timezone(&mut fields);
-        let (count, from) = (fields.clamped("count", 1, LARGEST_COUNT), fields.instant("from"));
-        fields.require("cronExpression", &expression, Purpose::Creation);
-        fields.require("timezone", &timezone, Purpose::Creation);
-        let (Some(expression), Some(timezone)) = (expression.value(), timezone.value()) else {
+        let expression = rules::cron_expression(request.cron_expression);
+        let expression = expression.required("cronExpression", &mut errors);
+        let timezone = rules::timezone(request.timezone).required("timezone", &mut errors);
+        let count = request.count.clamp(1, LARGEST_COUNT).optional("count", &mut errors);
+        let from =
+            request.from.convert(|text| text.parse::<Timestamp>().map_err(|_| NOT_AN_INSTANT));
+        let from = from.optional("from", &mut errors);
+        let (Some(expression), Some(timezone)) = (expression, timezone) else {
             return Err(errors.into());
         };
         errors.unless_any(())?;
         let cadence = Cadence::parse(&expression, &timezone)
             .map_err(|error| FieldErrors::of("cronExpression", error.to_string()))?;
-        let from = from.value().unwrap_or_else(|| self.0.clock.now());
+        let from = from.unwrap_or_else(|| self.0.clock.now());
         Ok(Preview {
             description: cron::describe(cadence.cron()),
-            runs: cron::preview(&cadence, from, count.value().unwrap_or(DEFAULT_COUNT)),
+            runs: cron::preview(&cadence, from, count.unwrap_or(DEFAULT_COUNT)),
             warnings: cron::warnings(&cadence, from),
         })
     }

@@ -1,9 +1,9 @@
 //! The contract's rules for each field of a schedule.
 
-use super::fields::{Fields, Given};
 use crate::domain::cron::{Cron, parse_timezone};
 use crate::domain::field_errors::HAS_NUL;
 use crate::domain::headers::parse_headers;
+use crate::domain::request_body::Field;
 use crate::domain::status_codes::ExpectedStatusCodes;
 use crate::outbound;
 
@@ -13,20 +13,17 @@ const LONGEST_DESCRIPTION: usize = 1_000;
 /// The maximum size of a body, in bytes.
 const LARGEST_BODY: usize = 256 * 1_024;
 
-pub(super) fn name(fields: &mut Fields) -> Given<String> {
-    fields.text("name").and_then(|text| {
-        if text.contains('\0') {
-            return fields.refuse("name", HAS_NUL);
-        }
+pub(super) fn name(given: Field<String>) -> Field<String> {
+    given.check(without_nul).check(|text| {
         if (1..=LONGEST_NAME).contains(&text.chars().count()) {
-            return Given::Value(text);
+            return Ok(());
         }
-        fields.refuse("name", format!("Must be between 1 and {LONGEST_NAME} characters"))
+        Err(format!("Must be between 1 and {LONGEST_NAME} characters"))
     })
 }
 
-pub(super) fn description(fields: &mut Fields) -> Given<String> {
-    optional(fields, "description", |text| {
+pub(super) fn description(given: Field<String>) -> Field<String> {
+    given.null_if(str::is_empty).check(without_nul).check(|text| {
         if text.chars().count() <= LONGEST_DESCRIPTION {
             return Ok(());
         }
@@ -34,20 +31,20 @@ pub(super) fn description(fields: &mut Fields) -> Given<String> {
     })
 }
 
-pub(super) fn cron_expression(fields: &mut Fields) -> Given<String> {
-    checked(fields, "cronExpression", |text| Cron::parse(text).map(drop))
+pub(super) fn cron_expression(given: Field<String>) -> Field<String> {
+    given.check(|text| Cron::parse(text).map(drop))
 }
 
-pub(super) fn timezone(fields: &mut Fields) -> Given<String> {
-    checked(fields, "timezone", |text| parse_timezone(text).map(drop))
+pub(super) fn timezone(given: Field<String>) -> Field<String> {
+    given.check(|text| parse_timezone(text).map(drop))
 }
 
-pub(super) fn endpoint(fields: &mut Fields, outbound: &outbound::Client) -> Given<String> {
-    checked(fields, "endpoint", |text| outbound.check(text).map(drop))
+pub(super) fn endpoint(given: Field<String>, outbound: &outbound::Client) -> Field<String> {
+    given.check(|text| outbound.check(text).map(drop))
 }
 
-pub(super) fn body(fields: &mut Fields) -> Given<String> {
-    optional(fields, "body", |text| {
+pub(super) fn body(given: Field<String>) -> Field<String> {
+    given.null_if(str::is_empty).check(without_nul).check(|text| {
         if text.len() <= LARGEST_BODY {
             return Ok(());
         }
@@ -55,49 +52,16 @@ pub(super) fn body(fields: &mut Fields) -> Given<String> {
     })
 }
 
-pub(super) fn headers(fields: &mut Fields) -> Given<String> {
-    optional(fields, "headers", |text| {
-        parse_headers(text).map(drop).map_err(|refused| refused.to_string())
-    })
+pub(super) fn headers(given: Field<String>) -> Field<String> {
+    let given = given.null_if(str::is_empty).check(without_nul);
+    given.check(|text| parse_headers(text).map(drop))
 }
 
-pub(super) fn expected_status_codes(fields: &mut Fields) -> Given<String> {
-    let given = fields.text("expectedStatusCodes");
-    given.and_then(|text| match text.parse::<ExpectedStatusCodes>() {
-        _ if text.trim().is_empty() => Given::Null,
-        Ok(_) => Given::Value(text),
-        Err(invalid) => fields.refuse("expectedStatusCodes", invalid.to_string()),
-    })
+pub(super) fn expected_status_codes(given: Field<String>) -> Field<String> {
+    let given = given.null_if(|text| text.trim().is_empty());
+    given.check(|text| text.parse::<ExpectedStatusCodes>().map(drop))
 }
 
-/// Reads a text and checks it with `check`. An empty text is checked like any other.
-fn checked<E: ToString>(
-    fields: &mut Fields,
-    name: &str,
-    check: impl FnOnce(&str) -> Result<(), E>,
-) -> Given<String> {
-    fields.text(name).and_then(|text| match check(&text) {
-        Ok(()) => Given::Value(text),
-        Err(error) => fields.refuse(name, error.to_string()),
-    })
-}
-
-/// Reads an optional text and checks it with `check`. An empty text counts as `null`.
-fn optional(
-    fields: &mut Fields,
-    name: &str,
-    check: impl FnOnce(&str) -> Result<(), String>,
-) -> Given<String> {
-    fields.text(name).and_then(|text| {
-        if text.is_empty() {
-            return Given::Null;
-        }
-        if text.contains('\0') {
-            return fields.refuse(name, HAS_NUL);
-        }
-        match check(&text) {
-            Ok(()) => Given::Value(text),
-            Err(message) => fields.refuse(name, message),
-        }
-    })
+fn without_nul(text: &str) -> Result<(), &'static str> {
+    if text.contains('\0') { Err(HAS_NUL) } else { Ok(()) }
 }

@@ -1,9 +1,7 @@
 //! Changes of schedules.
 
 use super::draft::{Draft, cadence};
-use super::edits::Edits;
-use super::fields::{Fields, Given, Purpose};
-use super::json::Object;
+use super::requests::{ScheduleSwitch, ScheduleUpdate};
 use super::{CommandError, FieldErrors, Parts, Schedules, limits};
 use crate::domain::audit::Action;
 use crate::domain::call::Call;
@@ -11,16 +9,13 @@ use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
 
-/// The fields that [`Schedules::toggle`] accepts.
-pub const TOGGLE_FIELDS: &[&str] = &["enabled"];
-
 /// The maximum number of tries of a change when other writers change the schedule first.
 const TRIES: usize = 5;
 
 /// The requested change of a schedule.
 #[derive(Clone, Debug)]
 enum Wish {
-    Edits(Box<Edits>),
+    Update(Box<ScheduleUpdate>),
     Switch(bool),
 }
 
@@ -28,14 +23,14 @@ impl Wish {
     /// Returns the secret fields that the change sets, including those set to `null`.
     fn gives(&self) -> UnreadableFields {
         match self {
-            Self::Edits(edits) => edits.secrets_given(),
+            Self::Update(request) => request.secrets_given(),
             Self::Switch(_) => UnreadableFields::default(),
         }
     }
 
     fn action(&self) -> Action {
         match self {
-            Self::Edits(_) => Action::ScheduleUpdated,
+            Self::Update(_) => Action::ScheduleUpdated,
             Self::Switch(true) => Action::ScheduleEnabled,
             Self::Switch(false) => Action::ScheduleDisabled,
         }
@@ -43,39 +38,34 @@ impl Wish {
 }
 
 impl Schedules {
-    /// Changes the given fields of `SCHEDULE_FIELDS`. If the cadence changes or the schedule is
-    /// switched on, the next tick is after now. Due ticks that had not fired are recorded as
-    /// superseded.
+    /// Changes the given fields. If the cadence changes or the schedule is switched on, the next
+    /// tick is after now. Due ticks that had not fired are recorded as superseded.
     pub async fn update(
         &self,
         account: AccountId,
         call: Call,
         id: ScheduleId,
-        fields: Object,
+        request: ScheduleUpdate,
     ) -> Result<Schedule, CommandError> {
-        let mut errors = FieldErrors::new();
-        let edits = Edits::read(fields, "", Purpose::Change, &self.0.outbound, &mut errors);
-        match errors.unless_any(edits) {
-            Ok(edits) => self.change(account, call, id, Wish::Edits(Box::new(edits))).await,
+        // A request that is not valid for one schedule is not valid for any.
+        match request.clone().apply(Draft::blank(), &self.0.outbound) {
+            Ok(_) => self.change(account, call, id, Wish::Update(Box::new(request))).await,
             Err(errors) => Err(self.refuse(account, id, errors).await),
         }
     }
 
-    /// Switches a schedule on or off. `fields` holds values for [`TOGGLE_FIELDS`].
+    /// Switches a schedule on or off.
     pub async fn toggle(
         &self,
         account: AccountId,
         call: Call,
         id: ScheduleId,
-        fields: Object,
+        request: ScheduleSwitch,
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
-        let mut fields = Fields::new(fields, "", &mut errors);
-        let enabled = fields.flag("enabled");
-        fields.require("enabled", &enabled, Purpose::Creation);
-        match enabled {
-            Given::Value(enabled) => self.change(account, call, id, Wish::Switch(enabled)).await,
-            _ => Err(self.refuse(account, id, errors).await),
+        match request.enabled.required("enabled", &mut errors) {
+            Some(enabled) => self.change(account, call, id, Wish::Switch(enabled)).await,
+            None => Err(self.refuse(account, id, errors).await),
         }
     }
 
@@ -106,12 +96,11 @@ impl Schedules {
             for _ in 0..TRIES {
                 let found = inner.store.schedule(account, id).await?;
                 let current = found.ok_or(CommandError::NoSuchSchedule)?;
-                let mut draft = Draft::of(&current);
-                let given = wish.gives();
-                match wish.clone() {
-                    Wish::Edits(edits) => edits.apply(&mut draft),
-                    Wish::Switch(is_enabled) => draft.is_enabled = is_enabled,
-                }
+                let (draft, given) = (Draft::of(&current), wish.gives());
+                let draft = match wish.clone() {
+                    Wish::Update(request) => request.apply(draft, &inner.outbound)?,
+                    Wish::Switch(is_enabled) => Draft { is_enabled, ..draft },
+                };
                 let redefined = is_redefined(&current, &draft, given)?;
                 if !redefined && draft == Draft::of(&current) {
                     return Ok(current);

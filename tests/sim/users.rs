@@ -7,10 +7,12 @@ use std::collections::HashSet;
 
 use punctual::domain::audit::Author;
 use punctual::domain::job::{Job, JobStatus};
+use punctual::domain::request_body::object;
 use punctual::domain::schedule::{OverlapPolicy, Schedule};
 use punctual::domain::{JobId, ScheduleId, Timestamp};
-use punctual::schedules::{CommandError, Object, SCHEDULE_FIELDS, Schedules};
+use punctual::schedules::{CommandError, Schedules};
 use punctual::store::{ScheduleQuery, ScheduleSort, ScheduleStore, SortField};
+use serde::de::DeserializeOwned;
 
 use crate::calendar::{Cadence, Rhythm, ZONES};
 use crate::gate::Fault;
@@ -96,9 +98,9 @@ impl World {
         self.stored(id).await.and_then(|schedule| schedule.next_tick)
     }
 
-    fn fields(&self, wish: &Wish) -> Object {
+    fn fields<T: DeserializeOwned>(&self, wish: &Wish) -> T {
         let json = wish.json(&self.target.url(&wish.request.path()));
-        Object::parse(&json, SCHEDULE_FIELDS).expect("an object")
+        object(&json).expect("an object")
     }
 
     pub async fn create(&mut self) {

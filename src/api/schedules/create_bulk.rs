@@ -6,7 +6,6 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::create::NewSchedule;
 use crate::api::body::BulkBody;
 use crate::api::guard::Writer;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
@@ -39,7 +38,7 @@ pub(super) struct CreatedSchedule {
     post,
     path = "/v1/schedules/bulk",
     tag = "Schedules",
-    request_body(content = inline(NewSchedules)),
+    request_body(content = inline(Batch)),
     responses(
         (status = 201, description = "What was created", body = Data<CreatedSchedules>),
         BadBody,
@@ -62,9 +61,3 @@ pub(super) fn answer(created: impl Iterator<Item = (ScheduleId, String)>) -> Res
     let data = CreatedSchedules { count: schedules.len(), schedules };
     reply::json(StatusCode::CREATED, &Data::of(data))
 }
-
-/// Schedules to be created.
-#[derive(ToSchema)]
-#[schema(min_items = 1, max_items = 1000)]
-#[expect(dead_code, reason = "documents the body, which `schedules` reads")]
-pub(super) struct NewSchedules(pub Vec<NewSchedule>);

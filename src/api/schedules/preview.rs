@@ -11,28 +11,8 @@ use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::domain::Timestamp;
 use crate::domain::cron::Run;
-use crate::schedules::{Object, PREVIEW_FIELDS, Preview};
-
-/// An expression to be explained.
-#[derive(ToSchema)]
-#[schema(rename_all = "camelCase", examples(json!({
-    "cronExpression": "30 2 * * *",
-    "timezone": "Europe/Berlin",
-})))]
-#[expect(dead_code, reason = "documents the body, which `schedules` reads")]
-pub(super) struct Question {
-    /// Five fields: minute, hour, day of month, month, day of week.
-    #[schema(max_length = 255, examples("30 2 * * *"))]
-    pub cron_expression: String,
-    /// An IANA name.
-    #[schema(examples("Europe/Berlin"))]
-    pub timezone: String,
-    /// How many runs to show; 10 unless given, clamped to 1 to 100.
-    pub count: Option<i64>,
-    /// From when on; now unless given.
-    #[schema(schema_with = schemas::instant_or_null)]
-    pub from: Option<String>,
-}
+use crate::domain::request_body::object;
+use crate::schedules::{Preview, PreviewRequest};
 
 /// What an expression means.
 #[derive(Serialize, ToSchema)]
@@ -68,7 +48,7 @@ impl From<Run> for PlannedRun {
     post,
     path = "/v1/schedules/preview",
     tag = "Schedules",
-    request_body = Question,
+    request_body = PreviewRequest,
     responses(
         (status = 200, description = "What it means", body = Data<Explanation>),
         BadBody,
@@ -80,8 +60,8 @@ pub(super) async fn preview_schedule(
     _: Reader,
     JsonBody(body): JsonBody,
 ) -> Result<Data<Explanation>, ApiError> {
-    let fields = Object::parse(&body, PREVIEW_FIELDS)?;
-    let Preview { description, runs, warnings } = api.schedules.preview(fields)?;
+    let request: PreviewRequest = object(&body)?;
+    let Preview { description, runs, warnings } = api.schedules.preview(request)?;
     let runs = runs.into_iter().map(PlannedRun::from).collect();
     Ok(Data::of(Explanation { description, runs, warnings }))
 }

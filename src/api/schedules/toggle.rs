@@ -1,7 +1,6 @@
 //! `PATCH /v1/schedules/{id}/toggle`
 
 use axum::extract::State;
-use utoipa::ToSchema;
 
 use super::record::ScheduleRecord;
 use crate::api::body::JsonBody;
@@ -10,15 +9,8 @@ use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
-use crate::schedules::{Object, TOGGLE_FIELDS};
-
-/// Whether a schedule runs by its cron expression.
-#[derive(ToSchema)]
-#[schema(examples(json!({ "enabled": false })))]
-#[expect(dead_code, reason = "documents the body, which `schedules` reads")]
-pub(super) struct Switch {
-    pub enabled: bool,
-}
+use crate::domain::request_body::object;
+use crate::schedules::ScheduleSwitch;
 
 /// Switch a schedule on or off
 ///
@@ -28,7 +20,7 @@ pub(super) struct Switch {
     path = "/v1/schedules/{id}/toggle",
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id")),
-    request_body = Switch,
+    request_body = ScheduleSwitch,
     responses(
         (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
         Unchanged,
@@ -41,7 +33,7 @@ pub(super) async fn toggle_schedule(
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
 ) -> Result<Data<ScheduleRecord>, ApiError> {
-    let fields = Object::parse(&body, TOGGLE_FIELDS)?;
-    let schedule = api.schedules.toggle(account, call, id, fields).await?;
+    let request: ScheduleSwitch = object(&body)?;
+    let schedule = api.schedules.toggle(account, call, id, request).await?;
     Ok(Data::of(schedule.into()))
 }

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use punctual::accounts::Accounts;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{Plan, Plans};
+use punctual::domain::request_body::object;
 use punctual::executor;
-use punctual::schedules::{Object, SCHEDULE_FIELDS, Schedules};
+use punctual::schedules::Schedules;
 use serde_json::json;
 
 use super::core::Core;
@@ -28,9 +29,9 @@ async fn make_jobs(accounts: &Accounts, schedules: &Schedules, target: &Recorder
     for number in 0..ACCOUNTS {
         let account = accounts.create(Author::SERVICE, &format!("account-{number}"), "one").await;
         let account = account.expect("an account").id;
-        let fields = Object::parse(fields.to_string().as_bytes(), SCHEDULE_FIELDS);
+        let request = object(fields.to_string().as_bytes());
         let call = || Author::SERVICE.into();
-        let made = schedules.create(account, call(), fields.expect("an object")).await;
+        let made = schedules.create(account, call(), request.expect("an object")).await;
         let schedule = made.expect("a schedule").id;
         for _ in 0..2 {
             schedules.trigger(account, call(), schedule).await.expect("a job");

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use punctual::domain::audit::Author;
 use punctual::domain::plan::Plans;
+use punctual::domain::request_body::object;
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::executor::{self, Executor};
-use punctual::schedules::{Object, SCHEDULE_FIELDS, Schedules};
+use punctual::schedules::Schedules;
 use serde_json::json;
 
 use super::core::Core;
@@ -27,8 +28,8 @@ async fn schedule(core: &Core, schedules: &Schedules) -> (AccountId, ScheduleId)
         "name": "slow", "cronExpression": "0 0 1 1 *", "timezone": "UTC",
         "endpoint": core.target.url("/hang"), "httpMethod": "GET", "maxRetries": 1,
     });
-    let fields = Object::parse(fields.to_string().as_bytes(), SCHEDULE_FIELDS);
-    let made = schedules.create(account, Author::SERVICE.into(), fields.expect("an object")).await;
+    let request = object(fields.to_string().as_bytes());
+    let made = schedules.create(account, Author::SERVICE.into(), request.expect("an object")).await;
     (account, made.expect("a schedule").id)
 }
 
