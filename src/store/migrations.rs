@@ -34,6 +34,7 @@ migrations! {
     "0012_runs"
     "0013_fences"
     "0014_executors"
+    "0015_modes"
 }
 
 /// Returns the migrations of a PostgreSQL database.

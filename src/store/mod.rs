@@ -58,6 +58,7 @@ mod idempotency;
 mod job_rows;
 mod jobs;
 mod leadership;
+pub mod migrations;
 mod life;
 mod months;
 mod paging;

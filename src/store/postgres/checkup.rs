@@ -10,6 +10,7 @@ use super::options::options;
 use super::version::{OLDEST_SERVER, standing};
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
+use crate::store::rows::read_rows;
 use crate::store::sql::fault::{Fault, Outcome};
 
 /// The timeout of connecting, and then of all queries together.
@@ -38,7 +39,6 @@ const SETUP: &str = "
               AND NOT relispartition AND NOT pg_has_role(relowner, 'USAGE')) AS foreign_tables,
            pg_database_size(current_database()) AS bytes";
 
-#[derive(sqlx::FromRow)]
 struct Setup {
     connections: i64,
     reserved: i64,
@@ -51,6 +51,12 @@ struct Setup {
     /// Tables that the user may not alter, because it does not own them.
     foreign_tables: Option<String>,
     bytes: i64,
+}
+
+read_rows! {
+    Setup {
+        connections, reserved, locks, fsync, read_only, may_create, others, foreign_tables, bytes,
+    }
 }
 
 /// The deployment that the server has to suit.

@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const LATER: i64 = 9_999;
 
 fn known() -> Migrator {
-    let mut migrator = sqlx::migrate!("migrations/postgres");
+    let mut migrator = crate::store::migrations::postgres();
     if let Some(later) = later_migration() {
         let later = AssertSqlSafe(later).into_sql_str();
         let later = Migration::new(LATER, "later".into(), MigrationType::Simple, later, false);

@@ -12,7 +12,7 @@ use crate::store::sql::fault::Outcome;
 use crate::store::version::{self, applied, breaks, fault_of, fits, min_compatible, newest, unfit};
 
 fn known() -> Migrator {
-    let mut migrator = sqlx::migrate!("migrations/sqlite");
+    let mut migrator = crate::store::migrations::sqlite();
     migrator.set_ignore_missing(true);
     migrator
 }

@@ -91,7 +91,7 @@ fn new_name() -> String {
 
 /// Returns the name of the template, and creates the template if it does not exist.
 async fn template(server: &mut PgConnection) -> String {
-    let migrator = sqlx::migrate!("migrations/postgres");
+    let migrator = punctual::store::migrations::postgres();
     let sums = migrator.iter().flat_map(|migration| migration.checksum.iter());
     let name = sums.fold(0_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(*byte)));
     let name = format!("template_{name:016x}");

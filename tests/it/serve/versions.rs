@@ -135,7 +135,7 @@ async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
 async fn older_replicas_are_stopped_before_what_they_cannot_read_is_written() {
     let world = World::new(&[]).await;
     let mut beside = world.beside().await;
-    let mut known = sqlx::migrate!("migrations/postgres");
+    let mut known = punctual::store::migrations::postgres();
     known.set_locking(false);
     known.run_to(2, &mut beside).await.expect("version 2");
     let options: PgConnectOptions = world.database.url().parse().expect("a URL");

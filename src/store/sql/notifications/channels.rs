@@ -1,11 +1,12 @@
 //! The channels of accounts.
 
-use sqlx::{AssertSqlSafe, FromRow};
+use sqlx::AssertSqlSafe;
 
 use crate::domain::audit::Action;
 use crate::domain::channel::Channel;
 use crate::domain::{AccountId, ChannelId, Timestamp};
 use crate::store::channels::ChannelRow;
+use crate::store::rows::read_rows;
 use crate::store::sql;
 use crate::store::sql::account_lock::{admit, lock};
 use crate::store::sql::audit;
@@ -90,13 +91,16 @@ pub(in crate::store) async fn channel(
 }
 
 /// The columns of a channel that a change needs.
-#[derive(FromRow)]
 struct Held {
     label: String,
     revision: i64,
     verified: bool,
     tries_since: Timestamp,
     tries: i32,
+}
+
+read_rows! {
+    Held { label, revision, verified, tries_since, tries }
 }
 
 async fn hold(

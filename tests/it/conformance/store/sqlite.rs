@@ -118,7 +118,7 @@ async fn an_older_server_is_stopped_before_what_it_cannot_read_is_written() {
     let open = async || SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open");
     let (server, command) = (open().await, open().await);
     let mut beside = beside(&path).await;
-    let known = sqlx::migrate!("migrations/sqlite");
+    let known = punctual::store::migrations::sqlite();
     known.run_to(2, &mut beside).await.expect("version 2");
     let lock = server.lock().expect("it serves");
     let error = command.migrate().await.expect_err("a server would read wrong");
@@ -447,7 +447,7 @@ async fn the_unfinished_jobs_of_an_older_store_go_on() {
     let path = folder.path().join("store.db");
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
     let mut beside = options.connect().await.expect("connect");
-    let older = moved::older(&sqlx::migrate!("migrations/sqlite"));
+    let older = moved::older(&punctual::store::migrations::sqlite());
     older.run(&mut beside).await.expect("an older store");
     let blob = |id: [u8; 16]| format!("unhex('{:032x}')", u128::from_be_bytes(id));
     let made = AssertSqlSafe(moved::statements(blob));

@@ -89,7 +89,7 @@ async fn an_older_store_has_to_be_migrated() {
 async fn the_unfinished_jobs_of_an_older_store_go_on() {
     let database = Database::empty().await;
     let mut beside = database.beside().await;
-    let older = moved::older(&sqlx::migrate!("migrations/postgres"));
+    let older = moved::older(&punctual::store::migrations::postgres());
     older.run(&mut beside).await.expect("an older store");
     let day = |ms: i64| format!("'{ms:012x}{}'", "0".repeat(20));
     let (from, to) = (day(1_715_731_200_000), day(1_715_817_600_000));
