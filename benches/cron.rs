@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use punctual::domain::Timestamp;
-use punctual::domain::cron::{Cadence, Cron};
+use punctual::domain::cron::{Recurrence, Cron};
 
 /// An expression, the same expression for the bare crate, and the timezone.
 const COMMON: [(&str, &str, &str); 8] = [
@@ -37,10 +37,10 @@ fn main() {
         "expression", "timezone", "ns/next", "bare ns", "ratio"
     );
     for (expression, bare, timezone) in COMMON {
-        let cadence = Cadence::parse(expression, timezone).expect("it is valid");
+        let recurrence = Recurrence::parse(expression, timezone).expect("it is valid");
         let schedule = cron::Schedule::from_str(bare).expect("it is valid");
         let ours = best(|at| {
-            black_box(cadence.next_after(at));
+            black_box(recurrence.next_after(at));
         });
         let bare = best(|at| {
             black_box(schedule.after(&at.to_utc()).next());
@@ -48,13 +48,13 @@ fn main() {
         let ratio = ours / bare;
         println!("{expression:<16} {timezone:<20} {ours:>9.0} {bare:>9.0} {ratio:>6.2}");
     }
-    let cadence = Cadence::parse("* * * * *", "Europe/Berlin").expect("it is valid");
+    let recurrence = Recurrence::parse("* * * * *", "Europe/Berlin").expect("it is valid");
     let month = Duration::from_secs(31 * 86_400);
     let count = best(|at| {
-        black_box(cadence.count_within(at, at.plus(month), u64::MAX));
+        black_box(recurrence.count_within(at, at.plus(month), u64::MAX));
     });
     let latest = best(|at| {
-        black_box(cadence.latest_within(at, at.plus(month)));
+        black_box(recurrence.latest_within(at, at.plus(month)));
     });
     let parse = best(|_| {
         black_box(Cron::parse(black_box("*/5 9-17 * * 1-5")).is_ok());

@@ -30,7 +30,7 @@ use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
     Claim, Claimed, Completion, End, ExecutorId, Fence, Fired, Firing, NewSchedule, NewVersion,
-    Sealer, SharedStore, TickJob, Write,
+    Sealer, SharedStore, TickJob, WriteContext,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -143,7 +143,7 @@ impl Bench {
         let account = AccountId::new(next, random.bits());
         let write = || {
             let entry = AuditId::new(next, random.bits());
-            Write { account, now: next, author: Author::SERVICE, entry, once: None }
+            WriteContext { account, now: next, author: Author::SERVICE, entry, once: None }
         };
         assert!(store.create_account(&write(), "bench", UNLIMITED).await.expect("an account"));
         let mut schedules: Vec<_> =

@@ -77,7 +77,7 @@ pub struct Decision {
 }
 
 /// A cached key and the time of its lookup.
-struct Known {
+struct CachedKey {
     id: KeyId,
     key: KnownKey,
     subject: String,
@@ -88,7 +88,7 @@ struct Known {
     used: AtomicBool,
 }
 
-impl Known {
+impl CachedKey {
     /// Returns the caller of the key at `now`. Revoked keys are never cached, so only the expiry
     /// remains to be checked.
     fn caller(&self, now: Timestamp) -> Result<Caller, Refusal> {
@@ -119,7 +119,7 @@ pub struct Authenticator {
     limiter: RateLimiter,
     clock: Clock,
     plans: Arc<Plans>,
-    known: Cache<[u8; 32], Arc<Known>>,
+    known: Cache<[u8; 32], Arc<CachedKey>>,
     unknown: Cache<[u8; 32], Timestamp>,
     /// Client addresses that made calls without a valid key, with the time of the last such call.
     failing: Cache<String, Timestamp>,
@@ -188,10 +188,10 @@ impl Authenticator {
     /// Returns a cached key, refreshed from the store if the cached entry is too old.
     async fn renewed(
         &self,
-        known: Arc<Known>,
+        known: Arc<CachedKey>,
         digest: KeyDigest,
         now: Timestamp,
-    ) -> Result<Arc<Known>, Refusal> {
+    ) -> Result<Arc<CachedKey>, Refusal> {
         let age = now.since(known.asked_at);
         if age < RENEW || (age < FRESH && known.renewing.swap(true, Ordering::Relaxed)) {
             return Ok(known);
@@ -217,7 +217,7 @@ impl Authenticator {
         digest: KeyDigest,
         address: IpAddr,
         now: Timestamp,
-    ) -> Result<Arc<Known>, Refused> {
+    ) -> Result<Arc<CachedKey>, Refused> {
         let key: ApiKey = text.parse().map_err(|_| Refused::uncounted(Refusal::Invalid))?;
         let refused_at = self.unknown.get(&digest.0);
         if refused_at.is_some_and(|refused_at| now.since(refused_at) < FRESH) {
@@ -255,7 +255,7 @@ impl Authenticator {
         id: KeyId,
         digest: KeyDigest,
         now: Timestamp,
-    ) -> Result<Arc<Known>, Refusal> {
+    ) -> Result<Arc<CachedKey>, Refusal> {
         let found = self.store.key(id).await.map_err(Refusal::Store)?;
         let key = found
             .filter(|key| key.digest.matches(&digest) && key.revoked_at.is_none())
@@ -263,7 +263,7 @@ impl Authenticator {
         let subject = subject_of_key(key.account, id);
         let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
         let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
-        let known = Arc::new(Known { id, key, subject, windows, asked_at: now, renewing, used });
+        let known = Arc::new(CachedKey { id, key, subject, windows, asked_at: now, renewing, used });
         self.known.insert(digest.0, known.clone());
         Ok(known)
     }

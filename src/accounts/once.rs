@@ -2,7 +2,7 @@
 
 use super::Accounts;
 use crate::domain::AccountId;
-use crate::domain::call::{Once, OnceKey};
+use crate::domain::call::{Idempotency, IdempotencyKey};
 use crate::store::{Reservation, Reserved, StoreError};
 
 impl Accounts {
@@ -14,10 +14,10 @@ impl Accounts {
     pub async fn reserve(
         &self,
         account: AccountId,
-        key: OnceKey,
+        key: IdempotencyKey,
         request: [u8; 32],
-    ) -> Result<(Once, Reserved), StoreError> {
-        let once = Once { key, holder: self.random.bits() };
+    ) -> Result<(Idempotency, Reserved), StoreError> {
+        let once = Idempotency { key, holder: self.random.bits() };
         let reservation = Reservation { once, request };
         let reserved = self.store.reserve(account, self.clock.now(), &reservation).await?;
         Ok((once, reserved))
@@ -30,7 +30,7 @@ impl Accounts {
     pub async fn keep_answer(
         &self,
         account: AccountId,
-        once: Once,
+        once: Idempotency,
         answer: &str,
     ) -> Result<(), StoreError> {
         self.store.keep_answer(account, once, answer).await
@@ -40,7 +40,7 @@ impl Accounts {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn release(&self, account: AccountId, once: Once) -> Result<(), StoreError> {
+    pub async fn release(&self, account: AccountId, once: Idempotency) -> Result<(), StoreError> {
         self.store.release(account, once).await
     }
 }

@@ -13,8 +13,8 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{
-    Account, Act, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated, Rotation,
-    SharedStore, StoreError, Usage, Write,
+    Account, AuditContext, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated, Rotation,
+    SharedStore, StoreError, Usage, WriteContext,
 };
 
 /// The maximum length of the name of an account or a key, in characters.
@@ -315,13 +315,13 @@ impl Accounts {
         Ok(self.store.audit_log(account, &query).await?)
     }
 
-    pub(super) fn act(&self, author: Author, now: Timestamp) -> Act {
-        Act { now, author, entry: AuditId::new(now, self.random.bits()) }
+    pub(super) fn act(&self, author: Author, now: Timestamp) -> AuditContext {
+        AuditContext { now, author, entry: AuditId::new(now, self.random.bits()) }
     }
 
-    pub(super) fn write(&self, account: AccountId, author: Author, now: Timestamp) -> Write {
+    pub(super) fn write(&self, account: AccountId, author: Author, now: Timestamp) -> WriteContext {
         let entry = AuditId::new(now, self.random.bits());
-        Write { account, now, author, entry, once: None }
+        WriteContext { account, now, author, entry, once: None }
     }
 }
 

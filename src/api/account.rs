@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::guard::{Reader, account_gone};
+use super::authentication::{Reader, account_gone};
 use super::openapi::Usual;
 use super::reply::Data;
 use super::{ApiError, SharedApi};

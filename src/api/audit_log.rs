@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::guard::Reader;
+use super::authentication::Reader;
 use super::openapi::{BadQuery, Usual};
 use super::paging::Paging;
 use super::query::Query;

@@ -21,7 +21,7 @@ use crate::store::{
 
 /// One line: the kind of its record, and the record.
 #[derive(Serialize)]
-struct Line<T> {
+struct ExportLine<T> {
     kind: &'static str,
     #[serde(flatten)]
     record: T,
@@ -73,7 +73,7 @@ fn text(kind: &'static str, record: impl Serialize) -> String {
 }
 
 fn partly(kind: &'static str, unreadable: Vec<&'static str>, record: impl Serialize) -> String {
-    let line = Line { kind, record, unreadable };
+    let line = ExportLine { kind, record, unreadable };
     serde_json::to_string(&line).expect("a record is made of texts and numbers")
 }
 

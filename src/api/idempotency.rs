@@ -20,7 +20,7 @@ use super::{Api, ApiError, body, channels, deliveries, jobs, schedules};
 use crate::accounts::Caller;
 use crate::domain::AccountId;
 use crate::domain::audit::Action;
-use crate::domain::call::{Once, OnceKey};
+use crate::domain::call::{Idempotency, IdempotencyKey};
 use crate::domain::key::Scope;
 use crate::runtime::TaskKind;
 use crate::store::{Receipt, Reserved};
@@ -48,7 +48,7 @@ pub(super) async fn answer(
     }
     let key = match key(request.headers()) {
         Ok(None) => return next.run(request).await,
-        Ok(Some(key)) => OnceKey::new(caller.account, "POST", path, key),
+        Ok(Some(key)) => IdempotencyKey::new(caller.account, "POST", path, key),
         Err(error) => return error.into_response(),
     };
     let body = match body::look(request.extensions_mut(), limit).await {
@@ -89,7 +89,7 @@ async fn reserve(
     mut request: Request,
     next: Next,
     account: AccountId,
-    key: OnceKey,
+    key: IdempotencyKey,
     body: &[u8],
 ) -> Result<Response, ApiError> {
     let (once, reserved) = api.accounts.reserve(account, key, Sha256::digest(body).into()).await?;
@@ -116,14 +116,14 @@ async fn reserve(
 
 /// An answer in its stored form.
 #[derive(Deserialize, Serialize)]
-struct Kept {
+struct StoredAnswer {
     status: u16,
     headers: Vec<(String, String)>,
     body: String,
 }
 
 /// Stores the answer, or releases the key if the call can be repeated.
-async fn finish(api: &Api, account: AccountId, once: Once, response: Response) -> Response {
+async fn finish(api: &Api, account: AccountId, once: Idempotency, response: Response) -> Response {
     let status = response.status();
     let passing = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
     if passing || status.is_server_error() {
@@ -141,7 +141,7 @@ async fn finish(api: &Api, account: AccountId, once: Once, response: Response) -
         let value = parts.headers.get(name)?.to_str().ok()?;
         Some((name.to_string(), value.to_owned()))
     };
-    let kept = Kept {
+    let kept = StoredAnswer {
         status: status.as_u16(),
         headers: KEPT.iter().filter_map(of_answer).collect(),
         body: String::from_utf8_lossy(&body).into_owned(),
@@ -155,7 +155,7 @@ async fn finish(api: &Api, account: AccountId, once: Once, response: Response) -
 
 fn given_again(kept: &str) -> Result<Response, ApiError> {
     let damaged = || ApiError::internal("a stored answer cannot be parsed");
-    let kept: Kept = serde_json::from_str(kept).map_err(|_| damaged())?;
+    let kept: StoredAnswer = serde_json::from_str(kept).map_err(|_| damaged())?;
     let mut response = Response::new(kept.body.into());
     *response.status_mut() = StatusCode::from_u16(kept.status).map_err(|_| damaged())?;
     for (name, value) in &kept.headers {

@@ -1,6 +1,6 @@
 //! The REST API: maps HTTP requests to commands and queries, and their results to answers.
 //!
-//! Place in the flow: an entry point for clients. Every request passes the layer in `front`
+//! Place in the flow: an entry point for clients. Every request passes the layer in `middleware`
 //! (request id, API key, rate limit, time limit), then the router picks one endpoint. Each endpoint
 //! has a file of its own, in reading order: request, response, documentation, handler. A route is
 //! registered together with its OpenAPI entry, so every route is documented. `openapi.json` beside
@@ -28,9 +28,9 @@ mod cursor;
 mod deliveries;
 mod error;
 mod export;
-mod failures;
-mod front;
-mod guard;
+mod error_mapping;
+mod middleware;
+mod authentication;
 mod id;
 mod idempotency;
 mod jobs;
@@ -136,7 +136,7 @@ pub fn router(parts: Parts) -> Router {
     let router = if base.is_empty() { served } else { Router::new().nest(base, served) };
     router
         .fallback(async || ApiError::not_found("Not found"))
-        .layer(middleware::from_fn_with_state(api.clone(), front::serve))
+        .layer(middleware::from_fn_with_state(api.clone(), middleware::serve))
         .with_state(api)
 }
 

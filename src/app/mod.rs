@@ -20,15 +20,15 @@ mod copy;
 mod doctor;
 mod error;
 mod front;
-mod keys;
+mod encryption_keys;
 mod listen;
 mod observer;
 mod overview;
-mod peers;
+mod coordination;
 mod restored;
 mod signals;
 mod stages;
-mod start;
+mod executor_bridge;
 mod stores;
 mod time;
 
@@ -39,7 +39,7 @@ use std::time::Duration;
 pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use doctor::{Diagnosis, diagnose};
 pub use error::StartError;
-pub use keys::new_key;
+pub use encryption_keys::new_key;
 pub use overview::{Away, Overview, StoreState, overview};
 pub use restored::{RestoreError, Restored, UNFINISHED_COUNTED, restored};
 pub use signals::Signals;
@@ -103,7 +103,7 @@ pub struct App {
 
 /// The way in which a service ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ServiceEnd {
     /// The service stopped in order after a signal.
     AsAsked,
     /// The service stopped after a signal, but work that did not end within the grace period was
@@ -149,7 +149,7 @@ impl App {
         let shards = ready.shards;
         ready.check_plans()?;
         ready.check_history(config)?;
-        let joined = peers::join(config, &ready, &clock, &random, tasks)?;
+        let joined = coordination::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(canary.outbound(config), clock.clone(), tasks)?;
 
         let mut context = joined.context(&store, &clock);
@@ -176,7 +176,7 @@ impl App {
             runner: executor.as_ref().map(|executor| Arc::new(executor.starter()) as _),
         };
         let commands = front.serve(config, listeners.public);
-        peers::wait_for(config, &context, &readiness, &tasks);
+        coordination::wait_for(config, &context, &readiness, &tasks);
         let replica = &context.replica;
         match public {
             Some(public) => tracing::info!(%public, %operations, shards, %replica, "serving"),
@@ -227,11 +227,11 @@ impl App {
     }
 
     /// Serves until a signal or a failure, then stops. A second signal ends the shutdown at once.
-    pub async fn run(self, mut signals: Signals) -> Ended {
+    pub async fn run(self, mut signals: Signals) -> ServiceEnd {
         signals.wait_for_stop([&self.tasks, &self.watch]).await;
         tokio::select! {
             ended = self.stop() => ended,
-            () = signals.wait_for_one() => Ended::AtOnce,
+            () = signals.wait_for_one() => ServiceEnd::AtOnce,
         }
     }
 
@@ -248,7 +248,7 @@ impl App {
     }
 
     /// Stops the service within the grace period (STOP-1).
-    pub async fn stop(self) -> Ended {
+    pub async fn stop(self) -> ServiceEnd {
         let begun = self.clock.monotonic();
         self.readiness.draining();
         self.tasks.begin_stop();
@@ -265,9 +265,9 @@ impl App {
         self.watch.finish(LAST_ANSWERS).await;
         tracing::info!(clean, "stopped");
         match (self.tasks.has_failed() || self.watch.has_failed(), clean) {
-            (true, _) => Ended::Failed,
-            (false, true) => Ended::AsAsked,
-            (false, false) => Ended::CutOff,
+            (true, _) => ServiceEnd::Failed,
+            (false, true) => ServiceEnd::AsAsked,
+            (false, false) => ServiceEnd::CutOff,
         }
     }
 }

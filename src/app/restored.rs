@@ -8,7 +8,7 @@ use crate::domain::audit::Author;
 use crate::domain::{AuditId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::scheduler::{PassOverError, PassedOver, pass_over_due};
-use crate::store::{Act, FiringStore, StoreError};
+use crate::store::{AuditContext, FiringStore, StoreError};
 
 /// The maximum number of unfinished jobs that are counted.
 pub const UNFINISHED_COUNTED: u32 = 100_000;
@@ -79,7 +79,7 @@ async fn pass_over(
         return Err(RestoreError::Unused);
     }
     let entry = AuditId::new(now, random.bits());
-    store.enter_restoration(&Act { now, author, entry }).await?;
+    store.enter_restoration(&AuditContext { now, author, entry }).await?;
     let mut passed = PassedOver::default();
     for record in shards {
         let store: &dyn FiringStore = &*store;

@@ -13,7 +13,7 @@ use crate::executor::{self, Executor};
 use crate::notify::{self, Notifier};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
-use crate::scheduler::{Context, Eraser, Leader, LeaderReplacer, Pruner, Sweeper};
+use crate::scheduler::{Context, AccountEraser, Leader, LeaderReplacer, HistoryPruner, JobRescuer};
 use crate::telemetry::metrics::SHARDS;
 use crate::telemetry::traces;
 
@@ -52,7 +52,7 @@ pub(super) async fn sweep(
     }
     let alone = matches!(config.peers, Peers::Alone);
     let retry = config.executor.retry;
-    let mut sweeper = Sweeper::new(context.clone(), retry, random.clone(), alone);
+    let mut sweeper = JobRescuer::new(context.clone(), retry, random.clone(), alone);
     while alone
         && sweeper.run_once(context.clock.now()).await.map_err(StartError::Recovery)? == Pause::None
     {
@@ -133,9 +133,9 @@ fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &R
     wake_by_terms(context, tasks, hint.clone());
     let leader = Leader::new(context.clone(), config.plans.clone(), random.clone());
     run(tasks, TaskKind::Leader, context, hint, leader);
-    let pruner = Pruner::new(context.clone(), config.retention, config.plans.clone());
+    let pruner = HistoryPruner::new(context.clone(), config.retention, config.plans.clone());
     run(tasks, TaskKind::Upkeep, context, Arc::default(), pruner);
-    run(tasks, TaskKind::Upkeep, context, Arc::default(), Eraser::new(context.clone()));
+    run(tasks, TaskKind::Upkeep, context, Arc::default(), AccountEraser::new(context.clone()));
 }
 
 /// Wakes the leader when the leadership of a shard changes, so that it leads a new shard at once.

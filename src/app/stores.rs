@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::StartError;
-use super::keys;
+use super::encryption_keys;
 use super::time::TimeKeeper;
 use crate::config::{Config, Store};
 use crate::operations::Readiness;
@@ -78,11 +78,11 @@ impl OpenStore {
                         StartError::DataDir { path: config.data_dir.clone(), source }
                     })?;
                 }
-                let sealer = keys::sealer(config, random).await?;
+                let sealer = encryption_keys::sealer(config, random).await?;
                 Ok(Self::Sqlite(Arc::new(SqliteStore::open(settings, &sealer).await?)))
             }
             Store::Postgres(settings) => {
-                let sealer = keys::sealer(config, random).await?;
+                let sealer = encryption_keys::sealer(config, random).await?;
                 Ok(Self::Postgres(Arc::new(PostgresStore::open(settings, &sealer)?)))
             }
         }

@@ -9,7 +9,7 @@ use super::deletion::{self, DeletionArgs};
 use super::export::{self, ExportArgs};
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
-use super::span::parse_span;
+use super::duration::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest, Overview};

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::config::warn;
-use super::meter::Meter;
+use super::progress::Meter;
 use super::settings::{CopyTarget, SettingArgs};
 use super::{CliError, output};
 use crate::app::{Copied, CopiedTable, copy};

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{CliError, output};
 use crate::domain::Timestamp;
-use crate::domain::cron::{Cadence, InvalidCadence, describe, preview, warnings};
+use crate::domain::cron::{Recurrence, InvalidRecurrence, describe, preview, warnings};
 use crate::runtime::Clock;
 
 /// The expression to explain.
@@ -26,29 +26,29 @@ pub struct CronArgs {
 }
 
 pub(super) fn run(args: &CronArgs) -> Result<(), CliError> {
-    let cadence =
-        Cadence::parse(&args.expression, &args.tz).map_err(|error| explain(args, error))?;
+    let recurrence =
+        Recurrence::parse(&args.expression, &args.tz).map_err(|error| explain(args, error))?;
     let from = args.from.unwrap_or_else(|| Clock::system().now());
-    output::print(&text(&cadence, from, usize::from(args.count)))
+    output::print(&text(&recurrence, from, usize::from(args.count)))
 }
 
-fn explain(args: &CronArgs, error: InvalidCadence) -> CliError {
+fn explain(args: &CronArgs, error: InvalidRecurrence) -> CliError {
     CliError::usage(match error {
-        InvalidCadence::Cron(error) => {
+        InvalidRecurrence::Cron(error) => {
             let CronArgs { expression, .. } = args;
             let reason = error.reason(expression);
             format!("{error} {expression:?}: {reason}; an example is \"*/15 9-17 * * MON-FRI\"")
         }
-        InvalidCadence::Timezone(error) => {
+        InvalidRecurrence::Timezone(error) => {
             format!("{error} {:?}: take an IANA name, such as Europe/Berlin", args.tz)
         }
     })
 }
 
-fn text(cadence: &Cadence, from: Timestamp, count: usize) -> String {
-    let zone = cadence.timezone().name();
-    let mut text = format!("{} ({zone})\n\n", describe(cadence.cron()));
-    let rows: Vec<[String; 3]> = preview(cadence, from, count)
+fn text(recurrence: &Recurrence, from: Timestamp, count: usize) -> String {
+    let zone = recurrence.timezone().name();
+    let mut text = format!("{} ({zone})\n\n", describe(recurrence.cron()));
+    let rows: Vec<[String; 3]> = preview(recurrence, from, count)
         .into_iter()
         .map(|run| [run.utc.to_string(), run.local, run.note.unwrap_or_default()])
         .collect();
@@ -57,7 +57,7 @@ fn text(cadence: &Cadence, from: Timestamp, count: usize) -> String {
     } else {
         text.push_str(&output::table(["UTC", zone, ""], &rows));
     }
-    for (place, warning) in warnings(cadence, from).into_iter().enumerate() {
+    for (place, warning) in warnings(recurrence, from).into_iter().enumerate() {
         text.push_str(if place == 0 { "\nNote: " } else { "Note: " });
         text.push_str(&warning);
         text.push('\n');
@@ -71,9 +71,9 @@ mod tests {
 
     #[test]
     fn runs_notes_and_warnings() {
-        let cadence = Cadence::parse("30 2 * * *", "Europe/Berlin").expect("valid");
+        let recurrence = Recurrence::parse("30 2 * * *", "Europe/Berlin").expect("valid");
         let from: Timestamp = "2026-03-28T00:00:00Z".parse().expect("an instant");
-        let text = text(&cadence, from, 2);
+        let text = text(&recurrence, from, 2);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "At 02:30 (Europe/Berlin)");
         assert!(lines[2].starts_with("UTC                       Europe/Berlin"), "{text}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::meter::Meter;
+use super::progress::Meter;
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};

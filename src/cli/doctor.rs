@@ -29,7 +29,7 @@ pub struct DoctorArgs {
 pub(super) async fn run(args: &DoctorArgs) -> Result<(), CliError> {
     let config = load_and_warn(&args.settings.sources())?;
     let found = Box::pin(diagnose(&config, args.replicas, &Clock::system())).await;
-    let lines: Vec<_> = found.iter().map(Line::new).collect();
+    let lines: Vec<_> = found.iter().map(ReportLine::new).collect();
     if args.json {
         let json = serde_json::to_string_pretty(&lines).map_err(CliError::failed)?;
         output::print(&format!("{json}\n"))?;
@@ -58,13 +58,13 @@ fn complaint(failed: &[&str]) -> Option<String> {
 
 /// A finding, as it is printed.
 #[derive(Serialize)]
-struct Line<'a> {
+struct ReportLine<'a> {
     result: &'static str,
     setting: &'static str,
     text: &'a str,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ReportLine<'a> {
     fn new(diagnosis: &'a Diagnosis) -> Self {
         let result = match diagnosis.finding.grade {
             Grade::Good => "ok",
@@ -75,9 +75,9 @@ impl<'a> Line<'a> {
     }
 }
 
-fn text(lines: &[Line<'_>]) -> String {
+fn text(lines: &[ReportLine<'_>]) -> String {
     // The message of a server may have several lines.
-    let row = |line: &Line<'_>| {
+    let row = |line: &ReportLine<'_>| {
         let text = line.text.split_whitespace().collect::<Vec<_>>().join(" ");
         [line.result.to_owned(), line.setting.to_owned(), text]
     };

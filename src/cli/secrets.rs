@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::Subcommand;
 
-use super::meter::Meter;
+use super::progress::Meter;
 use super::operator::operator;
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output, store};
@@ -12,7 +12,7 @@ use crate::app::new_key;
 use crate::config::Sources;
 use crate::domain::{AccountId, AuditId};
 use crate::runtime::{Clock, Random};
-use crate::store::{Act, SealedTable, SharedStore};
+use crate::store::{AuditContext, SealedTable, SharedStore};
 
 /// The number of rows that are encrypted again in one transaction. Each can have a body of 256 KiB.
 const ROWS: u32 = 50;
@@ -48,13 +48,13 @@ pub(super) async fn run(command: &SecretsCommand) -> Result<(), CliError> {
 
 /// The result of a rotation.
 #[derive(Default)]
-struct Done {
+struct ResealResult {
     sealed: u64,
     /// Rows that cannot be decrypted, by table and account.
     unreadable: BTreeMap<(&'static str, AccountId), u64>,
 }
 
-impl Done {
+impl ResealResult {
     fn lost(&self) -> u64 {
         self.unreadable.values().sum()
     }
@@ -78,7 +78,7 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     let known = store.key_proofs().await.map_err(CliError::failed)?;
     if total > 0 || known.len() > 1 {
         let (now, bits) = (clock.now(), Random::system().bits());
-        let act = Act { now, author: operator(), entry: AuditId::new(now, bits) };
+        let act = AuditContext { now, author: operator(), entry: AuditId::new(now, bits) };
         store.enter_rotation(&act).await.map_err(CliError::failed)?;
     }
     let mut meter = Meter::new(clock);
@@ -109,8 +109,8 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     output::print(&said)
 }
 
-async fn reseal(store: &SharedStore, total: u64, meter: &mut Meter) -> Result<Done, CliError> {
-    let mut done = Done::default();
+async fn reseal(store: &SharedStore, total: u64, meter: &mut Meter) -> Result<ResealResult, CliError> {
+    let mut done = ResealResult::default();
     for table in SealedTable::ALL {
         let mut after = [0; 16];
         loop {

@@ -1,7 +1,7 @@
 //! `punctual serve`: runs the service.
 
 use super::CliError;
-use crate::app::{App, Ended, Signals};
+use crate::app::{App, ServiceEnd, Signals};
 use crate::config::{Config, Sources, load};
 use crate::telemetry::log::{self, Sink};
 
@@ -36,13 +36,13 @@ pub(super) async fn start(config: &Config) -> Result<(App, Signals), CliError> {
 /// Runs the service until a signal or a failure.
 pub(super) async fn finish(app: App, signals: Signals) -> Result<(), CliError> {
     match app.run(signals).await {
-        Ended::AsAsked => Ok(()),
-        Ended::CutOff => Err(CliError::failed(
+        ServiceEnd::AsAsked => Ok(()),
+        ServiceEnd::CutOff => Err(CliError::failed(
             "some work did not end within shutdown.grace_seconds; the next start resumes it",
         )),
-        Ended::Failed => {
+        ServiceEnd::Failed => {
             Err(CliError::failed("the service has failed and stopped; the log says why"))
         }
-        Ended::AtOnce => Err(CliError::Interrupted),
+        ServiceEnd::AtOnce => Err(CliError::Interrupted),
     }
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
-use super::span::parse_span;
+use super::duration::parse_span;
 use super::{CliError, output};
 use crate::domain::Timestamp;
 use crate::domain::audit::Action;

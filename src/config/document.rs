@@ -31,7 +31,7 @@ pub struct Setting {
 
 /// A line of the file.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Line {
+pub(super) enum DocumentLine {
     /// A comment, a section or an empty line, to be shown unchanged.
     Text(&'static str),
     /// The setting at this index of [`settings`].
@@ -40,7 +40,7 @@ pub(super) enum Line {
 
 struct Document {
     settings: Vec<Setting>,
-    lines: Vec<Line>,
+    lines: Vec<DocumentLine>,
 }
 
 static DOCUMENT: LazyLock<Document> = LazyLock::new(|| parse(DEFAULTS));
@@ -51,7 +51,7 @@ pub fn settings() -> &'static [Setting] {
 }
 
 /// Returns the lines of the file.
-pub(super) fn lines() -> &'static [Line] {
+pub(super) fn lines() -> &'static [DocumentLine] {
     &DOCUMENT.lines
 }
 
@@ -70,11 +70,11 @@ fn parse(text: &'static str) -> Document {
         } else if let Some(text) = line.strip_prefix("# ") {
             comment = text;
         } else if let Some((name, default)) = line.split_once(" = ") {
-            lines.push(Line::Setting(settings.len()));
+            lines.push(DocumentLine::Setting(settings.len()));
             settings.push(Setting::new(section, name, default, comment));
             continue;
         }
-        lines.push(Line::Text(line));
+        lines.push(DocumentLine::Text(line));
     }
     Document { settings, lines }
 }

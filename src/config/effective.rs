@@ -1,6 +1,6 @@
 //! A checked configuration, and its printed form.
 
-use super::document::{Line, lines, settings};
+use super::document::{DocumentLine, lines, settings};
 use super::reader::{Raw, Reader};
 use super::{Config, Mistakes, plans};
 
@@ -37,8 +37,8 @@ fn commented(reader: &Reader) -> String {
     let mut text = String::new();
     for line in lines() {
         match line {
-            Line::Text(line) => text.push_str(line),
-            Line::Setting(place) => {
+            DocumentLine::Text(line) => text.push_str(line),
+            DocumentLine::Setting(place) => {
                 let setting = &settings()[*place];
                 let value = shown(reader, setting.key);
                 text.push_str(&format!("{} = {value}", setting.name()));

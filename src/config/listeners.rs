@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::reader::{Parsed, Raw, Reader, address, list, number, seconds, text};
-use super::work::network;
+use super::execution::network;
 use crate::runtime::ServeLimits;
 
 /// The settings of the public listener.

@@ -12,7 +12,7 @@ mod channels;
 mod document;
 mod effective;
 mod listeners;
-mod mistakes;
+mod errors;
 mod notify;
 mod plans;
 mod reader;
@@ -21,7 +21,7 @@ mod sources;
 mod stores;
 mod traces;
 mod users;
-mod work;
+mod execution;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ use std::time::Duration;
 pub use document::{Setting, settings};
 pub use effective::Loaded;
 pub use listeners::{Http, Ops};
-pub use mistakes::{Mistake, Mistakes};
+pub use errors::{Mistake, Mistakes};
 pub use secrets::{OTHERS, others_can_read};
 pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
-pub use work::Rate;
+pub use execution::Rate;
 
 use crate::accounts::UserSettings;
 use crate::channels::Settings as ChannelSettings;
@@ -44,7 +44,7 @@ use crate::domain::secret_key::SecretKey;
 use crate::executor::Settings as ExecutorSettings;
 use crate::notify::Settings as NotifySettings;
 use crate::outbound::Settings as OutboundSettings;
-use crate::scheduler::PrunerSettings;
+use crate::scheduler::HistoryPrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
 use crate::telemetry::traces::Settings as TraceSettings;
 use reader::{Parsed, Raw, Reader, flag, list, seconds, text};
@@ -93,7 +93,7 @@ pub struct Config {
     /// The keys that encrypt secrets. The first one encrypts new secrets; all of them decrypt.
     pub secrets: Vec<SecretKey>,
     /// The retention periods of jobs and of the audit log.
-    pub retention: PrunerSettings,
+    pub retention: HistoryPrunerSettings,
     /// The maximum time that running requests may take after the first stage of a stop.
     pub grace: Duration,
 }
@@ -147,7 +147,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         let why = "must have api, scheduler and executor in a process that is alone (single:)";
         reader.mistake("roles", why);
     }
-    let retention = work::read_retention(reader);
+    let retention = execution::read_retention(reader);
     let grace = reader.read("shutdown.grace_seconds", seconds(0..=3_600));
     if http.limits.drain > grace {
         reader.mistake("shutdown.drain_seconds", "must not be more than shutdown.grace_seconds");
@@ -171,9 +171,9 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         peers,
         shards,
         migrate,
-        executor: work::read_executor(reader),
-        outbound: work::read_outbound(reader),
-        rate: work::read_rate(reader),
+        executor: execution::read_executor(reader),
+        outbound: execution::read_outbound(reader),
+        rate: execution::read_rate(reader),
         users,
         plans: Arc::new(plans),
         mail: users::read_mail(reader),

@@ -9,7 +9,7 @@ use figment::Figment;
 use figment::value::Value;
 
 use super::document::{Setting, setting};
-use super::mistakes::{Mistake, without_password};
+use super::errors::{Mistake, without_password};
 use super::sources::{Gathered, Origin, defaults};
 
 /// A value as the source gives it. Environment variables and options only give texts.

@@ -9,7 +9,7 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::document::{DEFAULTS, DEV, settings};
-use super::mistakes::Mistake;
+use super::errors::Mistake;
 use super::plans;
 
 /// The environment variable that names the configuration file.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::mistakes::without_password;
+use super::errors::without_password;
 use super::reader::{Parsed, Raw, Reader, flag, number, seconds, text};
 use crate::cluster::etcd::ServerSettings as EtcdSettings;
 use crate::queue::redis::Settings as RedisSettings;

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::reader::{Parsed, Raw, Reader, number, text};
 use super::stores::file;
-use super::work::certificates;
+use super::execution::certificates;
 use crate::accounts::UserSettings;
 use crate::channels::email::Settings as MailSettings;
 use crate::domain::plan::Plans;

@@ -11,7 +11,7 @@ pub struct Call {
     /// The author of the call.
     pub author: Author,
     /// The reservation under which it takes effect, if it carries an idempotency key.
-    pub once: Option<Once>,
+    pub once: Option<Idempotency>,
 }
 
 impl From<Author> for Call {
@@ -22,18 +22,18 @@ impl From<Author> for Call {
 
 /// A reservation of an idempotency key: the right to take effect for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Once {
+pub struct Idempotency {
     /// The reserved key.
-    pub key: OnceKey,
+    pub key: IdempotencyKey,
     /// The holder of the reservation: a random number.
     pub holder: u128,
 }
 
 /// An idempotency key within its account, method and path: the first half of their SHA-256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OnceKey(pub [u8; 16]);
+pub struct IdempotencyKey(pub [u8; 16]);
 
-impl OnceKey {
+impl IdempotencyKey {
     /// Returns the key `given` for calls of an account to `path` with `method`.
     pub fn new(account: AccountId, method: &str, path: &str, given: &str) -> Self {
         let mut hash = Sha256::new();
@@ -57,13 +57,13 @@ mod tests {
     #[test]
     fn keys_are_of_one_account_method_and_path() {
         let account = |byte| AccountId::from_bytes([byte; 16]);
-        let key = OnceKey::new(account(1), "POST", "/v1/a", "k");
-        assert_eq!(key, OnceKey::new(account(1), "POST", "/v1/a", "k"));
+        let key = IdempotencyKey::new(account(1), "POST", "/v1/a", "k");
+        assert_eq!(key, IdempotencyKey::new(account(1), "POST", "/v1/a", "k"));
         for other in [
-            OnceKey::new(account(2), "POST", "/v1/a", "k"),
-            OnceKey::new(account(1), "PUT", "/v1/a", "k"),
-            OnceKey::new(account(1), "POST", "/v1/b", "k"),
-            OnceKey::new(account(1), "POST", "/v1/ak", ""),
+            IdempotencyKey::new(account(2), "POST", "/v1/a", "k"),
+            IdempotencyKey::new(account(1), "PUT", "/v1/a", "k"),
+            IdempotencyKey::new(account(1), "POST", "/v1/b", "k"),
+            IdempotencyKey::new(account(1), "POST", "/v1/ak", ""),
         ] {
             assert_ne!(key, other);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Timestamp;
-use super::cron::Cadence;
+use super::cron::Recurrence;
 use super::job::Trigger;
 use super::schedule::{CatchUpPolicy, SKIP_COUNT_CAP};
 
@@ -39,20 +39,20 @@ pub fn late_before(now: Timestamp) -> Timestamp {
 }
 
 /// Decides about a schedule whose next tick, `tick`, is due at `now`.
-pub fn plan(cadence: &Cadence, policy: CatchUpPolicy, tick: Timestamp, now: Timestamp) -> Plan {
+pub fn plan(recurrence: &Recurrence, policy: CatchUpPolicy, tick: Timestamp, now: Timestamp) -> Plan {
     let late_before = late_before(now);
     let mut runs = Vec::new();
     let mut skipped = None;
     if tick < late_before {
-        let late = late_ticks(cadence, policy, tick, late_before, now);
+        let late = late_ticks(recurrence, policy, tick, late_before, now);
         runs = late.0;
         skipped = late.1;
     }
     let mut recent =
-        if tick < late_before { cadence.next_after(just_before(late_before)) } else { Some(tick) };
+        if tick < late_before { recurrence.next_after(just_before(late_before)) } else { Some(tick) };
     while let Some(at) = recent.filter(|at| *at <= now) {
         runs.push(at);
-        recent = cadence.next_after(at);
+        recent = recurrence.next_after(at);
     }
     let runs = runs.into_iter().map(|at| (at, trigger(at, now))).collect();
     Plan { runs, skipped, next: recent }
@@ -61,7 +61,7 @@ pub fn plan(cadence: &Cadence, policy: CatchUpPolicy, tick: Timestamp, now: Time
 /// Returns the due ticks up to `until`, none of which runs, and the next tick after them; `None` if
 /// there are no such ticks.
 pub fn pass_over(
-    cadence: &Cadence,
+    recurrence: &Recurrence,
     tick: Timestamp,
     until: Timestamp,
     now: Timestamp,
@@ -70,16 +70,16 @@ pub fn pass_over(
     if tick > end {
         return None;
     }
-    let last = cadence.latest_within(tick, end).unwrap_or(tick);
-    let count = cadence.count_within(tick, end, u64::from(SKIP_COUNT_CAP)).max(1);
+    let last = recurrence.latest_within(tick, end).unwrap_or(tick);
+    let count = recurrence.count_within(tick, end, u64::from(SKIP_COUNT_CAP)).max(1);
     let count = u32::try_from(count).unwrap_or(SKIP_COUNT_CAP);
-    Some(((tick, last, count), cadence.next_after(end)))
+    Some(((tick, last, count), recurrence.next_after(end)))
 }
 
 /// Splits the ticks from `first` to before `end` into those that run, oldest first, and the older
 /// ones that do not.
 fn late_ticks(
-    cadence: &Cadence,
+    recurrence: &Recurrence,
     policy: CatchUpPolicy,
     first: Timestamp,
     end: Timestamp,
@@ -94,7 +94,7 @@ fn late_ticks(
     // short one.
     // `first` is a stored tick: it counts even if the expression does not have it.
     let newest =
-        |to: Timestamp| cadence.latest_within(first, to).or((first <= to).then_some(first));
+        |to: Timestamp| recurrence.latest_within(first, to).or((first <= to).then_some(first));
     let mut runs = Vec::new();
     let mut at = newest(just_before(end));
     while let Some(tick) = at.filter(|tick| runs.len() < most && *tick >= now.minus(NEVER_RUNS)) {
@@ -103,7 +103,7 @@ fn late_ticks(
     }
     runs.reverse();
     let skipped = at.map(|last| {
-        let count = cadence.count_within(first, last, u64::from(SKIP_COUNT_CAP)).max(1);
+        let count = recurrence.count_within(first, last, u64::from(SKIP_COUNT_CAP)).max(1);
         (first, last, u32::try_from(count).unwrap_or(SKIP_COUNT_CAP))
     });
     (runs, skipped)
@@ -126,22 +126,22 @@ mod tests {
     }
 
     fn decide(policy: CatchUpPolicy, tick: &str, now: &str) -> Plan {
-        let cadence = Cadence::parse("*/5 * * * *", "UTC").expect("valid");
-        plan(&cadence, policy, at(tick), at(now))
+        let recurrence = Recurrence::parse("*/5 * * * *", "UTC").expect("valid");
+        plan(&recurrence, policy, at(tick), at(now))
     }
 
     #[test]
     fn ticks_up_to_an_instant_are_passed_over() {
-        let cadence = Cadence::parse("*/5 * * * *", "UTC").expect("valid");
+        let recurrence = Recurrence::parse("*/5 * * * *", "UTC").expect("valid");
         let (tick, now) = (at("2030-01-01T00:05:00Z"), at("2030-01-01T00:31:00Z"));
         let for_ever = Timestamp::from_millis(i64::MAX);
-        let (passed, next) = pass_over(&cadence, tick, for_ever, now).expect("due");
+        let (passed, next) = pass_over(&recurrence, tick, for_ever, now).expect("due");
         assert_eq!(passed, (tick, at("2030-01-01T00:30:00Z"), 6));
         assert_eq!(next, Some(at("2030-01-01T00:35:00Z")));
         let until = at("2030-01-01T00:10:00Z");
-        let (passed, next) = pass_over(&cadence, tick, until, now).expect("due");
+        let (passed, next) = pass_over(&recurrence, tick, until, now).expect("due");
         assert_eq!((passed, next), ((tick, until, 2), Some(at("2030-01-01T00:15:00Z"))));
-        assert_eq!(pass_over(&cadence, tick, at("2030-01-01T00:04:59Z"), now), None);
+        assert_eq!(pass_over(&recurrence, tick, at("2030-01-01T00:04:59Z"), now), None);
     }
 
     #[test]
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn what_is_over_31_days_old_never_runs() {
-        let cadence = Cadence::parse("0 0 1 1 *", "UTC").expect("valid");
+        let recurrence = Recurrence::parse("0 0 1 1 *", "UTC").expect("valid");
         let (tick, now) = (at("2030-01-01T00:00:00Z"), at("2030-02-01T00:00:01Z"));
-        let plan = plan(&cadence, CatchUpPolicy::Last, tick, now);
+        let plan = plan(&recurrence, CatchUpPolicy::Last, tick, now);
         assert_eq!((plan.runs, plan.skipped), (Vec::new(), Some((tick, tick, 1))));
         assert_eq!(plan.next, Some(at("2031-01-01T00:00:00Z")));
     }

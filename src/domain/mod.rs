@@ -20,7 +20,7 @@ pub mod key;
 mod method;
 mod names;
 pub mod outcome;
-pub mod owners;
+pub mod shard_assignment;
 pub mod plan;
 pub mod request_body;
 pub mod retry;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::Datelike;
 
 use super::Timestamp;
-use super::cron::Cadence;
+use super::cron::Recurrence;
 use super::names::names;
 
 /// The plan that always exists and has no limits.
@@ -281,11 +281,11 @@ pub fn month_of(now: Timestamp) -> i64 {
 /// difference. All days have the same runs. So it is enough to examine the runs of one day, and the
 /// distances of days with runs: the next few hundred from `now`.
 pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
-    let cadence = Cadence::parse(expression, "UTC").ok()?;
-    let day = day_of(cadence.next_after(now)?);
-    let first = first_since(&cadence, day)?;
+    let recurrence = Recurrence::parse(expression, "UTC").ok()?;
+    let day = day_of(recurrence.next_after(now)?);
+    let first = first_since(&recurrence, day)?;
     let (mut last, mut shortest) = (first, None::<Duration>);
-    while let Some(next) = cadence.next_after(last).filter(|next| day_of(*next) == day) {
+    while let Some(next) = recurrence.next_after(last).filter(|next| day_of(*next) == day) {
         let gap = next.since(last);
         if gap <= SHORTEST_GAP {
             return Some(gap);
@@ -294,7 +294,7 @@ pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
         last = next;
     }
     // The gap between two days: whole days minus the time from the first to the last run of a day.
-    let over_night = fewest_days(&cadence, day).map(|days| {
+    let over_night = fewest_days(&recurrence, day).map(|days| {
         let days = Duration::from_millis((days * DAY_MS).unsigned_abs());
         days.saturating_sub(last.since(first))
     });
@@ -302,10 +302,10 @@ pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
 }
 
 /// Returns the smallest number of days between two days with runs.
-fn fewest_days(cadence: &Cadence, mut day: i64) -> Option<i64> {
+fn fewest_days(recurrence: &Recurrence, mut day: i64) -> Option<i64> {
     let mut fewest = None;
     for _ in 0..DAYS {
-        let Some(next) = first_since(cadence, day + 1).map(day_of) else { break };
+        let Some(next) = first_since(recurrence, day + 1).map(day_of) else { break };
         fewest = Some(fewest.map_or(next - day, |fewest: i64| fewest.min(next - day)));
         if fewest == Some(1) {
             break;
@@ -316,8 +316,8 @@ fn fewest_days(cadence: &Cadence, mut day: i64) -> Option<i64> {
 }
 
 /// Returns the first run on `day` or later.
-fn first_since(cadence: &Cadence, day: i64) -> Option<Timestamp> {
-    cadence.next_after(Timestamp::from_millis(day * DAY_MS - 1))
+fn first_since(recurrence: &Recurrence, day: i64) -> Option<Timestamp> {
+    recurrence.next_after(Timestamp::from_millis(day * DAY_MS - 1))
 }
 
 fn day_of(at: Timestamp) -> i64 {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Shared;
-use super::ended::Ended;
+use super::finished_attempts::FinishedAttempt;
 use super::request::build;
-use super::running::{Abort, Place};
+use super::attempt_registry::{Abort, AttemptGuard};
 use super::slots::Slot;
 use crate::domain::Timestamp;
 use crate::domain::outcome::{ErrorCode, Exchange, Failure, Outcome, Timings};
@@ -28,7 +28,7 @@ pub(super) struct Attempt {
     /// The moment from which the time to send counts: not later than the claim's request.
     pub(super) asked: Moment,
     pub(super) slot: Slot,
-    pub(super) place: Place,
+    pub(super) place: AttemptGuard,
     /// Receives the reason if the attempt is to end early.
     pub(super) aborted: oneshot::Receiver<Abort>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Sends the request and hands in the outcome. The slot is freed before the commit, so that a
     /// slow commit keeps no other attempt from starting, unless too many outcomes wait already.
-    pub(super) async fn run(mut self, outcomes: mpsc::Sender<Ended>) {
+    pub(super) async fn run(mut self, outcomes: mpsc::Sender<FinishedAttempt>) {
         let _held = ATTEMPTS_RUNNING.hold();
         let began_at = self.shared.clock.now();
         let ended = self.send().await;
@@ -48,7 +48,7 @@ impl Attempt {
         // The committer outlives the attempts. If it is gone all the same, the sweep closes this
         // one.
         if let Ok(room) = room {
-            room.send(Ended { completion, place: self.place });
+            room.send(FinishedAttempt { completion, place: self.place });
         }
     }
 

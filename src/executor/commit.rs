@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::field::display;
 
 use super::Shared;
-use super::ended::{Batch, Ended};
+use super::finished_attempts::{FinishedBatch, FinishedAttempt};
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::faults::Point;
 use crate::store::{Committed, Completion, End, Fate, StoreError, StoreErrorKind};
@@ -39,7 +39,7 @@ impl Commit {
     /// Commits a batch. Splits it when the store refuses one of its rows or takes too long over it.
     /// Returns the completions to defer: another transaction holds their rows, or each alone takes
     /// the store too long.
-    pub(super) async fn run(&self, batch: Batch) -> Vec<Ended> {
+    pub(super) async fn run(&self, batch: FinishedBatch) -> Vec<FinishedAttempt> {
         let (mut parts, mut deferred) = (vec![batch], Vec::new());
         let mut pause = FASTEST_RETRY;
         while let Some(mut part) = parts.pop() {
@@ -60,7 +60,7 @@ impl Commit {
                 Err(Cause::Slow) => deferred.extend(part.into_ended()),
                 Err(Cause::Refused) => {
                     let replaced = part.into_ended().filter_map(replace);
-                    parts.extend(replaced.map(|ended| Batch::from_iter([ended])));
+                    parts.extend(replaced.map(|ended| FinishedBatch::from_iter([ended])));
                 }
             }
         }
@@ -126,7 +126,7 @@ impl Commit {
 
 /// Returns the completion to commit instead of one that the store refuses: the job fails. `None` if
 /// the store refuses that as well.
-fn replace(Ended { completion: mut refused, place }: Ended) -> Option<Ended> {
+fn replace(FinishedAttempt { completion: mut refused, place }: FinishedAttempt) -> Option<FinishedAttempt> {
     let message = "the outcome of the attempt could not be stored".to_owned();
     let end = End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
     if refused.end == end && refused.exchange.is_none() {
@@ -135,7 +135,7 @@ fn replace(Ended { completion: mut refused, place }: Ended) -> Option<Ended> {
     }
     refused.exchange = None;
     refused.end = end;
-    Some(Ended { completion: refused, place })
+    Some(FinishedAttempt { completion: refused, place })
 }
 
 /// Returns `true` if a row may be the cause of the error, and not the state of the store.

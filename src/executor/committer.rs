@@ -9,7 +9,7 @@ use super::BATCH;
 use super::Shared;
 use super::commit::Commit;
 use super::deferred::{MAX_DEFERRED, retry_deferred};
-use super::ended::Ended;
+use super::finished_attempts::FinishedAttempt;
 use crate::runtime::{TaskKind, Tasks};
 use crate::telemetry::metrics::{Beat, Loop};
 
@@ -24,12 +24,12 @@ const COMMITS: u32 = 2;
 /// Commits outcomes until no more can come.
 pub(super) struct Committer {
     shared: Arc<Shared>,
-    waiting: mpsc::Receiver<Ended>,
+    waiting: mpsc::Receiver<FinishedAttempt>,
     tasks: Tasks,
 }
 
 impl Committer {
-    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<Ended>, tasks: Tasks) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<FinishedAttempt>, tasks: Tasks) -> Self {
         Self { shared, waiting, tasks }
     }
 
@@ -77,7 +77,7 @@ impl Committer {
     }
 
     /// Adds the outcomes that come before `until` to a batch, unless it is full already.
-    async fn gather(&mut self, batch: &mut Vec<Ended>, until: Duration) {
+    async fn gather(&mut self, batch: &mut Vec<FinishedAttempt>, until: Duration) {
         let most = self.shared.commits.get();
         let left = until.saturating_sub(self.shared.clock.monotonic());
         if !left.is_zero() && batch.len() + self.waiting.len() < most {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::commit::Commit;
-use super::ended::Ended;
+use super::finished_attempts::FinishedAttempt;
 
 /// The maximum number of deferred completions. A commit that defers more waits, and so do the
 /// attempts that end. This bounds memory while an operator holds a whole table.
@@ -20,7 +20,7 @@ const RETRY_EVERY: Duration = Duration::from_millis(500);
 
 /// Retries deferred completions until all are committed. Ends when there are none and no commit can
 /// defer any more.
-pub(super) async fn retry_deferred(commit: Commit, mut incoming: mpsc::Receiver<Ended>) {
+pub(super) async fn retry_deferred(commit: Commit, mut incoming: mpsc::Receiver<FinishedAttempt>) {
     let mut deferred = Vec::new();
     while !deferred.is_empty() || incoming.recv_many(&mut deferred, MAX_DEFERRED).await > 0 {
         commit.0.clock.sleep(RETRY_EVERY).await;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::Shared;
-use super::ended::Ended;
+use super::finished_attempts::FinishedAttempt;
 use super::start::Start;
 use crate::domain::Timestamp;
 use crate::domain::ticket::Ticket;
@@ -29,7 +29,7 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 /// the dispatcher takes the tickets of the next one.
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
-    outcomes: mpsc::Sender<Ended>,
+    outcomes: mpsc::Sender<FinishedAttempt>,
     tasks: Tasks,
     /// The claim under way.
     claiming: Option<JoinHandle<Option<Claiming>>>,
@@ -41,7 +41,7 @@ pub(super) struct Dispatcher {
 type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
-    pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::Sender<Ended>, tasks: Tasks) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::Sender<FinishedAttempt>, tasks: Tasks) -> Self {
         Self { shared, outcomes, tasks, claiming: None, rest: None }
     }
 

@@ -24,15 +24,15 @@ mod commit;
 mod committer;
 mod deferred;
 mod dispatcher;
-mod ended;
+mod finished_attempts;
 mod handover;
 mod lease;
-mod line;
+mod slot_queue;
 mod orphans;
 mod renewer;
 mod request;
-mod running;
-mod shares;
+mod attempt_registry;
+mod account_concurrency;
 mod slots;
 mod start;
 mod starter;
@@ -55,12 +55,12 @@ use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
 use committer::Committer;
 use dispatcher::Dispatcher;
-use ended::Ended;
+use finished_attempts::FinishedAttempt;
 use handover::Handover;
 use lease::Lease;
 use renewer::Renewer;
-use running::{Abort, Running};
-use shares::Shares;
+use attempt_registry::{Abort, AttemptRegistry};
+use account_concurrency::AccountConcurrency;
 use slots::Slots;
 
 pub use starter::{Started, Starter};
@@ -105,8 +105,8 @@ struct Shared {
     clock: Clock,
     random: Random,
     slots: Arc<Slots>,
-    shares: Shares,
-    running: Arc<Running>,
+    shares: AccountConcurrency,
+    running: Arc<AttemptRegistry>,
     lease: Lease,
     /// The number of jobs in one claim.
     claims: BatchSize,
@@ -181,8 +181,8 @@ impl Executor {
             clock,
             random,
             slots,
-            shares: Shares::new(plans, store.clone(), cluster, replica),
-            running: Arc::new(Running::default()),
+            shares: AccountConcurrency::new(plans, store.clone(), cluster, replica),
+            running: Arc::new(AttemptRegistry::default()),
             lease: Lease::default(),
             claims: BatchSize::new(BATCH),
             commits: BatchSize::new(BATCH),
@@ -234,7 +234,7 @@ impl Executor {
 fn start_taking(
     shared: &Arc<Shared>,
     handover: Handover,
-    outcomes: mpsc::Sender<Ended>,
+    outcomes: mpsc::Sender<FinishedAttempt>,
     tasks: &Tasks,
 ) -> CancellationToken {
     let mut dispatcher = Dispatcher::new(shared.clone(), outcomes, tasks.clone());

@@ -12,14 +12,14 @@ use tokio::sync::mpsc;
 
 use super::Shared;
 use super::attempt::lost;
-use super::ended::Ended;
+use super::finished_attempts::FinishedAttempt;
 use crate::store::{Completion, End, HeldClaim, StoreError};
 use crate::telemetry::metrics::WORKERS_LOST;
 
 /// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
 pub(super) async fn close_orphans(
     shared: &Shared,
-    outcomes: &mpsc::Sender<Ended>,
+    outcomes: &mpsc::Sender<FinishedAttempt>,
 ) -> Result<(), StoreError> {
     // A younger claim may come from a call that has not been answered yet.
     let before = shared.clock.now().minus(shared.settings.claim_time / 2);
@@ -37,7 +37,7 @@ pub(super) async fn close_orphans(
 }
 
 /// Returns the end of an attempt, unless it is under way.
-fn close(claim: &HeldClaim, shared: &Shared) -> Option<Ended> {
+fn close(claim: &HeldClaim, shared: &Shared) -> Option<FinishedAttempt> {
     let HeldClaim { job, attempt, max_attempts, executor, .. } = *claim;
     let (place, _) = shared.running.enter(job, attempt, None)?;
     let now = shared.clock.now();
@@ -51,5 +51,5 @@ fn close(claim: &HeldClaim, shared: &Shared) -> Option<Ended> {
         exchange: None,
         end: End::failed(lost(), wait.map(|wait| now.plus(wait))),
     };
-    Some(Ended { completion, place })
+    Some(FinishedAttempt { completion, place })
 }

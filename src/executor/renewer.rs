@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::ended::Ended;
+use super::finished_attempts::FinishedAttempt;
 use super::orphans::close_orphans;
-use super::running::Abort;
+use super::attempt_registry::Abort;
 use crate::store::Aborts;
 use crate::telemetry::metrics::{Beat, Loop};
 
@@ -21,11 +21,11 @@ const EVERY: Duration = Duration::from_secs(2);
 pub(super) struct Renewer {
     shared: Arc<Shared>,
     /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
-    outcomes: mpsc::WeakSender<Ended>,
+    outcomes: mpsc::WeakSender<FinishedAttempt>,
 }
 
 impl Renewer {
-    pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::WeakSender<Ended>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::WeakSender<FinishedAttempt>) -> Self {
         Self { shared, outcomes }
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::Settings;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId};
-use crate::queue::Room;
+use crate::queue::Capacity;
 use crate::telemetry::metrics::{self, CAPS_REACHED};
 
 /// The slots of an executor.
@@ -94,7 +94,7 @@ impl Slots {
     }
 
     /// Returns the room at `now`, on the monotonic clock.
-    pub(super) fn room(&self, now: Duration) -> Room {
+    pub(super) fn capacity(&self, now: Duration) -> Capacity {
         let mut state = self.lock();
         state.narrow.retain(|_, narrow| narrow.until > now);
         state.full.retain(|_, until| *until > now);
@@ -104,7 +104,7 @@ impl Slots {
             let used = state.accounts.get(account).copied().unwrap_or_default();
             accounts.insert(*account, narrow.share.saturating_sub(used));
         }
-        Room {
+        Capacity {
             total: self.total.saturating_sub(state.used),
             per_account: self.per_account,
             accounts,
@@ -113,7 +113,7 @@ impl Slots {
         }
     }
 
-    /// Divides tickets into those that fit into their accounts' `shares`, and the rest. The tickets
+    /// Divides tickets into those that fit into their accounts' `account_concurrency`, and the rest. The tickets
     /// of an account without a share all fit.
     pub(super) fn within(
         &self,
@@ -331,14 +331,14 @@ mod tests {
     fn room_shrinks_with_use_and_grows_back() {
         let (slots, ticket) = (slots(), ticket(1, 1));
         let slot = slots.take(&ticket, NOW);
-        let room = slots.room(NOW);
+        let capacity = slots.capacity(NOW);
         assert_eq!(
-            (room.total, room.accounts[&ticket.account], room.hosts[&HostKey(1)]),
+            (capacity.total, capacity.accounts[&ticket.account], capacity.hosts[&HostKey(1)]),
             (2, 1, 1)
         );
         drop(slot);
-        let room = slots.room(NOW);
-        assert_eq!((room.total, room.accounts.len(), room.hosts.len()), (3, 0, 0));
+        let capacity = slots.capacity(NOW);
+        assert_eq!((capacity.total, capacity.accounts.len(), capacity.hosts.len()), (3, 0, 0));
     }
 
     fn reserve(slots: &Arc<Slots>, tickets: &[Ticket], now: Duration) -> HashMap<JobId, Slot> {
@@ -352,7 +352,7 @@ mod tests {
         let slots = Arc::new(Slots::new(&settings, Arc::default()));
         let wanted: Vec<Ticket> = (0..20).map(|job| ticket(job, 1)).collect();
         let reserved = reserve(&slots, &wanted, NOW);
-        assert_eq!((reserved.len(), slots.free(), slots.room(NOW).total), (14, 0, 2));
+        assert_eq!((reserved.len(), slots.free(), slots.capacity(NOW).total), (14, 0, 2));
         assert!(wanted[..14].iter().all(|ticket| reserved.contains_key(&ticket.job)), "in turn");
         drop(reserved);
         assert_eq!(slots.free(), 14);
@@ -367,7 +367,7 @@ mod tests {
         // An account that has been at its cap may have tickets in the queue, and so may a host.
         let full = [ticket(1, 1), ticket(2, 1)].map(|ticket| slots.take(&ticket, NOW));
         let late = NOW + FULL_FOR * 9;
-        slots.room(late);
+        slots.capacity(late);
         drop(full);
         let other = Ticket { host: HostKey(2), ..ticket(3, 2) };
         let wanted = [Ticket { host: HostKey(2), ..ticket(4, 1) }, ticket(5, 2), other];
@@ -384,12 +384,12 @@ mod tests {
         let (within, beyond) = slots.within(&shares, wanted, NOW);
         assert_eq!((within, beyond), (vec![ticket(1, 1), ticket(2, 2)], vec![ticket(3, 1)]));
         let slot = slots.take(&ticket(1, 1), NOW);
-        assert_eq!(slots.room(NOW).accounts[&account], 0);
+        assert_eq!(slots.capacity(NOW).accounts[&account], 0);
         let (within, _) = slots.within(&shares, vec![ticket(3, 1)], NOW);
         assert_eq!(within, [], "the first one is under way");
         drop(slot);
-        assert_eq!(slots.room(NOW).accounts[&account], 1, "one more, not as many as others may");
+        assert_eq!(slots.capacity(NOW).accounts[&account], 1, "one more, not as many as others may");
         let later = NOW + NARROW_FOR;
-        assert_eq!(slots.room(later).accounts.get(&account), None, "forgotten");
+        assert_eq!(slots.capacity(later).accounts.get(&account), None, "forgotten");
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::Shared;
 use super::attempt::Attempt;
-use super::ended::Ended;
+use super::finished_attempts::FinishedAttempt;
 use super::slots::Slot;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
@@ -35,7 +35,7 @@ pub(super) struct Asked {
 /// Jobs to claim and start, and what their attempts need.
 pub(super) struct Start {
     pub(super) shared: Arc<Shared>,
-    pub(super) outcomes: mpsc::Sender<Ended>,
+    pub(super) outcomes: mpsc::Sender<FinishedAttempt>,
     pub(super) tasks: Tasks,
     pub(super) slots: HashMap<JobId, Slot>,
     /// The moment at which the executor's lease was known to be young enough.
@@ -152,7 +152,7 @@ impl Start {
 
 /// Returns the end of an attempt whose request cannot be read. A further attempt would fail in the
 /// same way.
-fn fail(damaged: Unreadable, shared: &Shared) -> Option<Ended> {
+fn fail(damaged: Unreadable, shared: &Shared) -> Option<FinishedAttempt> {
     let Unreadable { job, attempt, failure } = damaged;
     let (place, _) = shared.running.enter(job, attempt, None)?;
     let completion = Completion {
@@ -164,5 +164,5 @@ fn fail(damaged: Unreadable, shared: &Shared) -> Option<Ended> {
         exchange: None,
         end: End::Failed(failure),
     };
-    Some(Ended { completion, place })
+    Some(FinishedAttempt { completion, place })
 }

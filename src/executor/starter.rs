@@ -13,9 +13,9 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Shared;
-use super::ended::Ended;
-use super::line::{Behind, Line, Place};
-use super::running::Coming;
+use super::finished_attempts::FinishedAttempt;
+use super::slot_queue::{QueueBusy, SlotQueue, QueueTurn};
+use super::attempt_registry::AnnouncedAttempts;
 use super::slots::Slot;
 use super::start::Start;
 use crate::domain::JobId;
@@ -33,9 +33,9 @@ const LONGEST_TURN: Duration = Duration::from_millis(50);
 pub struct Starter {
     shared: Arc<Shared>,
     /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
-    outcomes: mpsc::WeakSender<Ended>,
+    outcomes: mpsc::WeakSender<FinishedAttempt>,
     tasks: Tasks,
-    line: Arc<Line>,
+    line: Arc<SlotQueue>,
     handed: mpsc::Sender<Ticket>,
 }
 
@@ -56,7 +56,7 @@ pub struct Started {
 impl Starter {
     pub(super) fn new(
         shared: Arc<Shared>,
-        outcomes: mpsc::WeakSender<Ended>,
+        outcomes: mpsc::WeakSender<FinishedAttempt>,
         tasks: Tasks,
         handed: mpsc::Sender<Ticket>,
     ) -> Self {
@@ -95,7 +95,7 @@ impl Starter {
         // Fires in a task of its own: a leader that is stopped must not take claimed jobs with it.
         let work = run(start, fences.to_vec(), fired.clone(), coming);
         let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
-        let Done { outcome, started, took } = done.unwrap_or_else(Done::lost);
+        let FiringResult { outcome, started, took } = done.unwrap_or_else(FiringResult::lost);
         Ok(Started { fired, started, outcome, left, took })
     }
 
@@ -108,14 +108,14 @@ impl Starter {
     }
 
     /// Returns the channel in which attempts hand in their outcomes; `None` after a stop has begun.
-    pub(super) fn outcomes(&self) -> Option<mpsc::Sender<Ended>> {
+    pub(super) fn outcomes(&self) -> Option<mpsc::Sender<FinishedAttempt>> {
         self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled())
     }
 
     /// Bundles what it takes to start the jobs that have slots.
     pub(super) fn start(
         &self,
-        outcomes: mpsc::Sender<Ended>,
+        outcomes: mpsc::Sender<FinishedAttempt>,
         slots: HashMap<JobId, Slot>,
         leased: Moment,
     ) -> Start {
@@ -151,27 +151,27 @@ impl Starter {
         &self,
         wanted: usize,
         patience: Duration,
-    ) -> std::result::Result<Option<Place<'_>>, Behind> {
+    ) -> std::result::Result<Option<QueueTurn<'_>>, QueueBusy> {
         let Shared { slots, clock, shares, .. } = &*self.shared;
         let may_wait = !patience.is_zero() && self.line.is_worth(clock, wanted);
         if !may_wait || !shares.is_alone().await {
-            return if self.line.is_empty() { Ok(None) } else { Err(Behind) };
+            return if self.line.is_empty() { Ok(None) } else { Err(QueueBusy) };
         }
         tokio::select! {
             place = self.line.wait(slots, clock, wanted, patience) => place.map(Some),
-            () = self.tasks.stopping().cancelled() => Err(Behind),
+            () = self.tasks.stopping().cancelled() => Err(QueueBusy),
         }
     }
 }
 
 /// The result of firing a batch.
-struct Done {
+struct FiringResult {
     outcome: Result<Fired>,
     started: Vec<JobId>,
     took: Duration,
 }
 
-impl Done {
+impl FiringResult {
     fn lost() -> Self {
         let why = "the task that fires the batch ended without a result";
         // The task may have fired the batch or not, so this counts as a lost answer.
@@ -182,7 +182,7 @@ impl Done {
 
 /// Fires a batch, claims its jobs and starts them. After a lost answer, another task asks for the
 /// claims, and the leader goes on.
-async fn run(mut start: Start, fences: Vec<Fence>, firings: Vec<Firing>, _coming: Coming) -> Done {
+async fn run(mut start: Start, fences: Vec<Fence>, firings: Vec<Firing>, _coming: AnnouncedAttempts) -> FiringResult {
     let (asked, began) = (start.claim(), start.shared.clock.monotonic());
     let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;
     let took = start.shared.clock.monotonic().saturating_sub(began);
@@ -193,11 +193,11 @@ async fn run(mut start: Start, fences: Vec<Fence>, firings: Vec<Firing>, _coming
             let started =
                 claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
             start.begin(claims, asked).await;
-            Done { outcome: Ok(fired), started, took }
+            FiringResult { outcome: Ok(fired), started, took }
         }
         Err(error) => {
             start.recall(asked, &error);
-            Done { outcome: Err(error), started: Vec::new(), took }
+            FiringResult { outcome: Err(error), started: Vec::new(), took }
         }
     }
 }

@@ -46,7 +46,7 @@ use crate::domain::call::Call;
 use crate::domain::plan::Plans;
 use crate::domain::{AccountId, AuditId, ChannelId, Timestamp};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
-use crate::store::{SharedStore, StoredChannel, Write};
+use crate::store::{SharedStore, StoredChannel, WriteContext};
 
 /// Commands and queries on channels, preferences and deliveries. Clones share the same state.
 #[derive(Clone)]
@@ -88,9 +88,9 @@ impl Notifications {
 }
 
 impl NotificationParts {
-    fn write(&self, account: AccountId, call: Call, now: Timestamp) -> Write {
+    fn write(&self, account: AccountId, call: Call, now: Timestamp) -> WriteContext {
         let (Call { author, once }, entry) = (call, AuditId::new(now, self.random.bits()));
-        Write { account, now, author, entry, once }
+        WriteContext { account, now, author, entry, once }
     }
 
     async fn stored(

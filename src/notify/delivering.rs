@@ -25,20 +25,20 @@ pub(super) struct Delivering {
 }
 
 /// The result of a try that is not recorded yet. The try still counts as under way.
-pub(super) struct Ended {
+pub(super) struct FinishedTry {
     pub(super) end: TryEnd,
     pub(super) flight: Flight,
 }
 
 impl Delivering {
     /// Sends the alert and passes the result to the recorder.
-    pub(super) async fn run(self, ends: mpsc::Sender<Ended>) {
+    pub(super) async fn run(self, ends: mpsc::Sender<FinishedTry>) {
         let started_at = self.shared.clock.now();
         let sent = self.send().await;
         Point::AfterAlert.reach();
         let end = self.end(started_at, sent);
         // The recorder outlives the tries. If it is gone nevertheless, the claim expires.
-        let _ = ends.send(Ended { end, flight: self.flight }).await;
+        let _ = ends.send(FinishedTry { end, flight: self.flight }).await;
     }
 
     async fn send(&self) -> Result<Sent, SendError> {

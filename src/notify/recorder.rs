@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Shared;
-use super::delivering::Ended;
+use super::delivering::FinishedTry;
 use crate::store::{TryEnd, TryOutcome};
 
 /// The maximum number of results in one batch.
@@ -21,11 +21,11 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 /// Records the results of tries until all senders are gone.
 pub(super) struct Recorder {
     shared: Arc<Shared>,
-    waiting: mpsc::Receiver<Ended>,
+    waiting: mpsc::Receiver<FinishedTry>,
 }
 
 impl Recorder {
-    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<Ended>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<FinishedTry>) -> Self {
         Self { shared, waiting }
     }
 
@@ -40,7 +40,7 @@ impl Recorder {
                 batch.push(end);
             }
             let (ends, flights): (Vec<_>, Vec<_>) =
-                batch.drain(..).map(|Ended { end, flight }| (end, flight)).unzip();
+                batch.drain(..).map(|FinishedTry { end, flight }| (end, flight)).unzip();
             self.record(ends).await;
             drop(flights);
             self.shared.hint.notify_one();

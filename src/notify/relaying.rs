@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Shared;
-use super::delivering::{Delivering, Ended};
+use super::delivering::{Delivering, FinishedTry};
 use super::flights::{Owner, Room};
 use crate::domain::Timestamp;
 use crate::runtime::faults::Point;
@@ -25,7 +25,7 @@ const LONGEST_REST: Duration = Duration::from_millis(250);
 /// Relays events and starts deliveries.
 pub(super) struct Relaying {
     shared: Arc<Shared>,
-    ends: mpsc::Sender<Ended>,
+    ends: mpsc::Sender<FinishedTry>,
     tasks: Tasks,
     /// `true` until the claims of an earlier process on this store have been released.
     alone: bool,
@@ -34,7 +34,7 @@ pub(super) struct Relaying {
 impl Relaying {
     pub(super) fn new(
         shared: Arc<Shared>,
-        ends: mpsc::Sender<Ended>,
+        ends: mpsc::Sender<FinishedTry>,
         tasks: Tasks,
         alone: bool,
     ) -> Self {

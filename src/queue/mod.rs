@@ -46,7 +46,7 @@ const FULL_SHARE: usize = 1_000;
 
 /// The number of attempts that an executor may still begin.
 #[derive(Clone, Debug, Default)]
-pub struct Room {
+pub struct Capacity {
     /// The room in all.
     pub total: usize,
     /// The room of each account that `accounts` does not name.
@@ -228,7 +228,7 @@ measured! {
 
         /// Takes as many of the tickets that may start by `now` as there is room for. Returns them,
         /// and the time at which the next ticket may start.
-        async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
+        async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
 
         /// Counts a request of `subject` in all windows, or in none if one is full.
         async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;

@@ -121,11 +121,11 @@ mod tests {
         STORE_CALL_ERRORS, STORE_CALL_SECONDS, StoreOperation, install,
     };
 
-    struct Ended {
+    struct TestError {
         is_fault: bool,
     }
 
-    impl CallError for Ended {
+    impl CallError for TestError {
         fn is_fault(&self) -> bool {
             self.is_fault
         }
@@ -147,7 +147,7 @@ mod tests {
         for (is_fault, errors, seconds) in [(false, 0.0, 2.0), (true, 1.0, 4.0)] {
             let call = async {
                 clock.advance(std::time::Duration::from_secs(2));
-                Err::<(), _>(Ended { is_fault })
+                Err::<(), _>(TestError { is_fault })
             };
             let ended =
                 measure(&clock, OPERATION, &STORE_CALL_SECONDS, &STORE_CALL_ERRORS, call).await;

@@ -95,12 +95,12 @@ impl Backlog {
         firings: &'a [Firing],
     ) -> Vec<&'a Firing> {
         let rooms = self.lock();
-        let is_known = |firing: &Firing| {
+        let is_cached = |firing: &Firing| {
             rooms.get(&firing.schedule).is_some_and(|room| {
                 epochs.get(&firing.shard) == Some(&room.epoch) && room.jobs >= count(&firing.jobs)
             })
         };
-        firings.iter().filter(|firing| is_bounded(firing) && !is_known(firing)).collect()
+        firings.iter().filter(|firing| is_bounded(firing) && !is_cached(firing)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, Room>> {

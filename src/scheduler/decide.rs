@@ -2,8 +2,8 @@
 
 use quick_cache::sync::Cache;
 
-use super::known::Read;
-use crate::domain::cron::Cadence;
+use super::schedule_cache::LoadedSchedule;
+use crate::domain::cron::Recurrence;
 use crate::domain::firing::{Plan, SkippedTicks, pass_over, plan};
 use crate::domain::schedule::{CatchUpPolicy, SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{JobId, ScheduleId, Timestamp};
@@ -13,16 +13,16 @@ use crate::store::{Candidate, Firing, TickJob, TickRange};
 const CACHED: usize = 10_000;
 
 /// A cache of parsed expressions, by timezone and text.
-pub(super) struct Cadences(Cache<String, Cadence>);
+pub(super) struct Cadences(Cache<String, Recurrence>);
 
 impl Cadences {
     pub(super) fn new() -> Self {
         Self(Cache::new(CACHED))
     }
 
-    pub(super) fn of(&self, candidate: &Candidate) -> Option<Cadence> {
+    pub(super) fn of(&self, candidate: &Candidate) -> Option<Recurrence> {
         let Candidate { timezone, cron_expression, .. } = candidate;
-        let parse = || Cadence::parse(cron_expression, timezone);
+        let parse = || Recurrence::parse(cron_expression, timezone);
         self.0.get_or_insert_with(&format!("{timezone} {cron_expression}"), parse).ok()
     }
 }
@@ -36,12 +36,12 @@ pub(super) struct Decision<'a> {
 }
 
 impl<'a> Decision<'a> {
-    fn of(candidate: &'a Candidate, cadence: &Cadence, now: Timestamp) -> Self {
+    fn of(candidate: &'a Candidate, recurrence: &Recurrence, now: Timestamp) -> Self {
         let until = candidate.suspended_until;
-        let passed = until.and_then(|until| pass_over(cadence, candidate.tick, until, now));
+        let passed = until.and_then(|until| pass_over(recurrence, candidate.tick, until, now));
         // The policy is not read if no tick is late enough for it to matter.
         let policy = candidate.catch_up_policy.unwrap_or(CatchUpPolicy::Last);
-        let decide = |tick| plan(cadence, policy, tick, now);
+        let decide = |tick| plan(recurrence, policy, tick, now);
         let (plan, suspended) = match passed {
             None => (decide(candidate.tick), None),
             Some((skipped, Some(next))) if next <= now => (decide(next), Some(skipped)),
@@ -88,16 +88,16 @@ impl<'a> Decision<'a> {
 /// that are not due after all, or whose expression cannot be read.
 pub(super) fn decide<'a>(
     cadences: &Cadences,
-    read: &'a [Read],
+    read: &'a [LoadedSchedule],
     now: Timestamp,
 ) -> (Vec<Decision<'a>>, Vec<(ScheduleId, Option<Timestamp>)>) {
     let mut decisions = Vec::with_capacity(read.len());
     let mut index = Vec::new();
-    for Read { candidate, .. } in read {
+    for LoadedSchedule { candidate, .. } in read {
         if candidate.tick > now {
             index.push((candidate.schedule, Some(candidate.tick)));
-        } else if let Some(cadence) = cadences.of(candidate) {
-            decisions.push(Decision::of(candidate, &cadence, now));
+        } else if let Some(recurrence) = cadences.of(candidate) {
+            decisions.push(Decision::of(candidate, &recurrence, now));
         } else {
             // The expression was checked when it was stored, so only a release that parses
             // expressions differently gets here. The schedule stays due in the store and fires once

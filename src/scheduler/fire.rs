@@ -7,9 +7,9 @@ use futures_util::future::join_all;
 
 use super::Context;
 use super::backlog::Backlog;
-use super::batch::{Batch, Taken};
+use super::firing_batch::{FiringBatch, TakenQuota};
 use super::decide::{Cadences, Decision, decide};
-use super::known::{Known, Read};
+use super::schedule_cache::{ScheduleCache, LoadedSchedule};
 use super::pending::DueTick;
 use super::quotas::{Allowed, Due, Quotas};
 use crate::domain::firing::late_before;
@@ -24,14 +24,14 @@ use crate::store::{Fence, Firing};
 pub(super) struct Rules {
     cadences: Cadences,
     quotas: Quotas,
-    known: Known,
+    known: ScheduleCache,
     backlog: Backlog,
 }
 
 impl Rules {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
         let (cadences, quotas) = (Cadences::new(), Quotas::new(plans.clone()));
-        Self { cadences, quotas, known: Known::default(), backlog: Backlog::new(plans) }
+        Self { cadences, quotas, known: ScheduleCache::default(), backlog: Backlog::new(plans) }
     }
 }
 
@@ -58,10 +58,10 @@ pub(super) async fn fire_batch(
     let found: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
     let gone = due.iter().map(|due| due.member.schedule).filter(|id| !found.contains(id));
     index.extend(gone.map(|schedule| (schedule, None)));
-    let taken = Taken::of(&rules.quotas, &allowed, &read);
+    let taken = TakenQuota::of(&rules.quotas, &allowed, &read);
     let (tickets, advanced, fenced) = (Vec::new(), Vec::new(), Vec::new());
     let read_so = &read;
-    let mut batch = Batch {
+    let mut batch = FiringBatch {
         context,
         fences,
         now,
@@ -77,7 +77,7 @@ pub(super) async fn fire_batch(
         Point::BeforeFire.reach();
         batch.fire(firings).await?;
     }
-    let Batch { mut index, advanced, tickets, fenced, .. } = batch;
+    let FiringBatch { mut index, advanced, tickets, fenced, .. } = batch;
     index.extend(&advanced);
     // The tickets are pushed first, so that due jobs do not wait for the update of the indexes.
     let pushed = context.queue.push(&tickets).await;
@@ -118,24 +118,24 @@ async fn set_due(
 /// account have the same plan and suspension.
 async fn read(
     context: &Context,
-    known: &Known,
+    known: &ScheduleCache,
     now: Timestamp,
     due: &[DueTick],
-) -> Result<Vec<Read>, RunError> {
+) -> Result<Vec<LoadedSchedule>, RunError> {
     let at = context.clock.monotonic();
-    let from_store = async |ids: Vec<(ShardId, ScheduleId)>| -> Result<Vec<Read>, RunError> {
+    let from_store = async |ids: Vec<(ShardId, ScheduleId)>| -> Result<Vec<LoadedSchedule>, RunError> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
         let candidates = context.store.candidates(&ids, late_before(now)).await?;
-        Ok(candidates.into_iter().map(|candidate| Read::new(candidate, at)).collect())
+        Ok(candidates.into_iter().map(|candidate| LoadedSchedule::new(candidate, at)).collect())
     };
     let mut read = known.take(due, now, at);
     let ids: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
     let unknown = due.iter().filter(|due| !ids.contains(&due.member.schedule));
     let new = from_store(unknown.map(|due| (due.shard, due.member.schedule)).collect()).await?;
     let plans: HashMap<_, _> = new.iter().map(|new| (new.candidate.account, plan(new))).collect();
-    let is_old = |read: &mut Read| {
+    let is_old = |read: &mut LoadedSchedule| {
         plans.get(&read.candidate.account).is_some_and(|newer| *newer != plan(read))
     };
     let old = read.extract_if(.., is_old).map(|old| (old.candidate.shard, old.candidate.schedule));
@@ -146,7 +146,7 @@ async fn read(
 }
 
 /// Returns the account's plan and suspension, as they were read with the schedule.
-fn plan(read: &Read) -> (Option<&str>, Option<Timestamp>) {
+fn plan(read: &LoadedSchedule) -> (Option<&str>, Option<Timestamp>) {
     (read.candidate.plan.as_deref(), read.candidate.suspended_until)
 }
 

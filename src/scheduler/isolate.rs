@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::fire::{Outcome, fire_batch};
-use super::led::Parts;
+use super::shard_leadership::Parts;
 use super::pending::DueTick;
 use crate::domain::Timestamp;
 use crate::runtime::RunError;

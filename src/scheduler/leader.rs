@@ -9,9 +9,9 @@ use tokio::sync::watch;
 
 use super::Context;
 use super::fire::Rules;
-use super::led::{Led, Parts};
+use super::shard_leadership::{ShardLeadership, Parts};
 use super::pending::Pending;
-use super::round::{BATCH, LONG_AT_ONCE, Round};
+use super::leader_pass::{BATCH, LONG_AT_ONCE, LeaderPass};
 use crate::cluster::Terms;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plans;
@@ -28,7 +28,7 @@ pub struct Leader {
     rules: Rules,
     random: Random,
     terms: watch::Receiver<Terms>,
-    led: BTreeMap<ShardId, Led>,
+    led: BTreeMap<ShardId, ShardLeadership>,
     pending: Pending,
     pace: BatchSize,
     /// The position of the shard that is served first.
@@ -52,7 +52,7 @@ impl Worker for Leader {
         // The first shard changes, so that the same ones are not always last.
         *first = first.wrapping_add(LONG_AT_ONCE);
         let parts = Parts { context, rules, random, terms };
-        let round = Round::new(parts, led, &mut *pending, pace);
+        let round = LeaderPass::new(parts, led, &mut *pending, pace);
         let report = round.run(now, *first).await;
         LEADER_SHARDS.set(led.values().filter(|led| led.is_taken()).count());
         let (is_vain, is_hinted) = (report.is_vain(), report.is_hinted);

@@ -34,36 +34,36 @@
 //! alone (`isolate`).
 
 mod backlog;
-mod batch;
+mod firing_batch;
 mod decide;
 mod ended_leases;
-mod erase;
+mod account_eraser;
 mod fire;
 mod flights;
 mod gathering;
 mod index;
 mod isolate;
-mod known;
+mod schedule_cache;
 mod leader;
-mod led;
+mod shard_leadership;
 mod pace;
 mod pending;
-mod prune;
+mod history_pruner;
 mod quotas;
 mod replace;
 mod reserving;
 mod restored;
-mod round;
+mod leader_pass;
 mod starter;
-mod sweep;
+mod job_rescuer;
 
-pub use erase::Eraser;
+pub use account_eraser::AccountEraser;
 pub use leader::Leader;
-pub use prune::{Pruner, PrunerSettings};
+pub use history_pruner::{HistoryPruner, HistoryPrunerSettings};
 pub use replace::LeaderReplacer;
 pub use restored::{PassOverError, PassedOver, pass_over_due};
 pub use starter::{Started, Starter};
-pub use sweep::Sweeper;
+pub use job_rescuer::JobRescuer;
 
 use std::sync::Arc;
 

@@ -51,7 +51,7 @@ pub enum PassOverError {
         "a replica was started meanwhile and leads schedules: stop all replicas, restore the backup \
          again, and run this before the first start"
     )]
-    Led,
+    ShardLeadership,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -128,9 +128,9 @@ impl Shard<'_> {
     /// Returns a firing that moves a schedule without a job; `None` if its expression cannot be
     /// read.
     fn firing(&self, candidate: &Candidate) -> Option<Firing> {
-        let cadence = self.cadences.of(candidate)?;
+        let recurrence = self.cadences.of(candidate)?;
         let ((first, last, count), next_tick) =
-            pass_over(&cadence, candidate.tick, self.now, self.now)?;
+            pass_over(&recurrence, candidate.tick, self.now, self.now)?;
         Some(Firing {
             schedule: candidate.schedule,
             shard: candidate.shard,

@@ -20,9 +20,9 @@ const CHECKED_AT_ONCE: usize = 20;
 /// Schedules to be created.
 #[derive(Debug, ToSchema)]
 #[schema(value_type = Vec<ScheduleCreation>, min_items = 1, max_items = 1000)]
-pub struct Batch<'a>(Json<'a>);
+pub struct ScheduleBatch<'a>(Json<'a>);
 
-impl<'a> Batch<'a> {
+impl<'a> ScheduleBatch<'a> {
     /// Accepts any JSON value. Later methods check that it is an array, and parse its items.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, JsonError> {
         Json::parse(bytes).map(Self)
@@ -64,7 +64,7 @@ impl Schedules {
         &self,
         account: AccountId,
         call: Call,
-        batch: Batch<'_>,
+        batch: ScheduleBatch<'_>,
     ) -> Result<Vec<Schedule>, CommandError> {
         let items = batch.items()?;
         // An item is parsed when it is its turn, so that a large batch yields to other requests.

@@ -1,6 +1,6 @@
 //! The state of a schedule as a user requests it.
 
-use crate::domain::cron::Cadence;
+use crate::domain::cron::Recurrence;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule};
 use crate::domain::ticket::HostKey;
@@ -67,12 +67,12 @@ impl Draft {
         if !self.is_enabled {
             return None;
         }
-        cadence(&self.definition)?.next_after(at)
+        recurrence(&self.definition)?.next_after(at)
     }
 }
 
 /// Returns the cadence of a definition. Definitions are validated before they are stored. If one
 /// cannot be parsed any more, the schedule never ticks.
-pub(super) fn cadence(definition: &Definition) -> Option<Cadence> {
-    Cadence::parse(&definition.cron_expression, &definition.timezone).ok()
+pub(super) fn recurrence(definition: &Definition) -> Option<Recurrence> {
+    Recurrence::parse(&definition.cron_expression, &definition.timezone).ok()
 }

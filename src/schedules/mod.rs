@@ -33,7 +33,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub use crate::domain::field_errors::FieldErrors;
-pub use create::{Batch, LARGEST_BATCH};
+pub use create::{ScheduleBatch, LARGEST_BATCH};
 pub use error::CommandError;
 pub use preview::Preview;
 pub use requests::{PreviewRequest, ScheduleCreation, ScheduleSwitch, ScheduleUpdate};
@@ -46,7 +46,7 @@ use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
 use crate::outbound;
 use crate::queue::{Changes, Member, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
-use crate::store::{SharedStore, Write};
+use crate::store::{SharedStore, WriteContext};
 
 /// The service for commands and queries on schedules and their jobs. Clones share all parts.
 #[derive(Clone)]
@@ -101,9 +101,9 @@ impl Schedules {
 }
 
 impl Parts {
-    fn write(&self, account: AccountId, call: Call, now: Timestamp) -> Write {
+    fn write(&self, account: AccountId, call: Call, now: Timestamp) -> WriteContext {
         let (Call { author, once }, entry) = (call, AuditId::new(now, self.random.bits()));
-        Write { account, now, author, entry, once }
+        WriteContext { account, now, author, entry, once }
     }
 
     fn shard(&self, schedule: ScheduleId) -> ShardId {

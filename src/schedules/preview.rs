@@ -3,7 +3,7 @@
 use super::requests::PreviewRequest;
 use super::{CommandError, FieldErrors, Schedules, rules};
 use crate::domain::Timestamp;
-use crate::domain::cron::{self, Cadence, Run};
+use crate::domain::cron::{self, Recurrence, Run};
 use crate::domain::field_errors::NOT_AN_INSTANT;
 
 const DEFAULT_COUNT: usize = 10;
@@ -35,13 +35,13 @@ impl Schedules {
             return Err(errors.into());
         };
         errors.unless_any(())?;
-        let cadence = Cadence::parse(&expression, &timezone)
+        let recurrence = Recurrence::parse(&expression, &timezone)
             .map_err(|error| FieldErrors::of("cronExpression", error.to_string()))?;
         let from = from.unwrap_or_else(|| self.0.clock.now());
         Ok(Preview {
-            description: cron::describe(cadence.cron()),
-            runs: cron::preview(&cadence, from, count.unwrap_or(DEFAULT_COUNT)),
-            warnings: cron::warnings(&cadence, from),
+            description: cron::describe(recurrence.cron()),
+            runs: cron::preview(&recurrence, from, count.unwrap_or(DEFAULT_COUNT)),
+            warnings: cron::warnings(&recurrence, from),
         })
     }
 }

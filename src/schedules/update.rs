@@ -1,6 +1,6 @@
 //! Changes of schedules.
 
-use super::draft::{Draft, cadence};
+use super::draft::{Draft, recurrence};
 use super::requests::{ScheduleSwitch, ScheduleUpdate};
 use super::{CommandError, FieldErrors, Parts, Schedules, limits};
 use crate::domain::audit::Action;
@@ -183,9 +183,9 @@ fn is_redefined(
 /// Returns the ticks that are due at `now` and have not fired (TICK-2).
 fn superseded(current: &Schedule, now: Timestamp) -> Option<TickRange> {
     let first = current.next_tick.filter(|tick| *tick <= now)?;
-    let cadence = cadence(&current.definition)?;
-    let last = cadence.latest_within(first, now).unwrap_or(first);
-    let count = cadence.count_within(first, now, u64::from(SKIP_COUNT_CAP)).max(1);
+    let recurrence = recurrence(&current.definition)?;
+    let last = recurrence.latest_within(first, now).unwrap_or(first);
+    let count = recurrence.count_within(first, now, u64::from(SKIP_COUNT_CAP)).max(1);
     Some(TickRange { first, last, count: u32::try_from(count).unwrap_or(SKIP_COUNT_CAP) })
 }
 

@@ -2,7 +2,7 @@
 
 use chrono::{Datelike, TimeZone, Utc};
 
-use super::{Result, Write};
+use super::{Result, WriteContext};
 #[cfg(doc)]
 use crate::domain::key::MOST_KEYS;
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
@@ -153,7 +153,7 @@ measured! {
     /// Accounts and their keys.
     pub trait AccountStore: Send + Sync {
         /// Creates the account that `write` is for. Returns `false` if the name is taken.
-        async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool>;
+        async fn create_account(&self, write: &WriteContext, name: &str, plan: &str) -> Result<bool>;
 
         /// Returns all accounts, sorted by name.
         async fn accounts(&self) -> Result<Vec<Account>>;
@@ -174,7 +174,7 @@ measured! {
         /// When this returns, no leader fires anything that it read before the change. If the call
         /// fails or the process dies, repeat it to be sure of that. A repeated call has no other
         /// effect.
-        async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool>;
+        async fn set_plan(&self, write: &WriteContext, plan: &str) -> Result<bool>;
 
         /// Suspends or resumes an account. Ticks up to the time of a resume do not fire any more.
         /// Returns `false` if there is no such account.
@@ -182,7 +182,7 @@ measured! {
         /// When this returns, no tick of a suspended account becomes a job, whatever a leader has
         /// read before. If the process dies meanwhile, repeat the call to be sure of that. A
         /// repeated call has no other effect.
-        async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool>;
+        async fn set_suspended(&self, write: &WriteContext, suspended: bool) -> Result<bool>;
 
         /// Returns the names of plans that accounts have and that are not in `known`, sorted, at
         /// most 20.
@@ -190,17 +190,17 @@ measured! {
 
         /// Stores a key of the account, unless it already has [`MOST_KEYS`] that work. Concurrent
         /// calls never exceed that number.
-        async fn create_key(&self, write: &Write, key: &NewKey) -> Result<KeyCreated>;
+        async fn create_key(&self, write: &WriteContext, key: &NewKey) -> Result<KeyCreated>;
 
         /// Returns the keys of an account, newest first, including revoked and expired ones.
         async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
 
         /// Creates a key that replaces one that works. The old key works until it expires.
-        async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated>;
+        async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<Rotated>;
 
         /// Revokes a key permanently. Returns `false` if the account has no such key. A repeated
         /// call has no effect.
-        async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool>;
+        async fn revoke_key(&self, write: &WriteContext, id: KeyId) -> Result<bool>;
 
         /// Returns a key by its id. Authentication uses this before the account is known.
         async fn key(&self, id: KeyId) -> Result<Option<KnownKey>>;

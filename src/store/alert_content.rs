@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::rows::{StoreRow, read_rows};
-use super::vault::Vault;
+use super::encrypted_fields::EncryptedFields;
 use super::{ClaimedDelivery, DeliveryContent};
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::content::{DigestAlert, IncidentAlert, JobAlert};
@@ -127,10 +127,10 @@ pub(in crate::store) struct SealedDelivery {
 
 impl SealedDelivery {
     /// The delivery as the notifier gets it.
-    pub(in crate::store) fn open(self, vault: &Vault) -> ClaimedDelivery {
+    pub(in crate::store) fn open(self, encrypted_fields: &EncryptedFields) -> ClaimedDelivery {
         let Self { due, channel_type, config, job, now } = self;
-        let config = vault.open_config(due.account, due.channel, &config);
-        let alert = job.map(|content| job_alert(content, &due, vault));
+        let config = encrypted_fields.open_config(due.account, due.channel, &config);
+        let alert = job.map(|content| job_alert(content, &due, encrypted_fields));
         ClaimedDelivery {
             id: due.id,
             event: due.event,
@@ -149,9 +149,9 @@ impl SealedDelivery {
     }
 }
 
-fn job_alert(content: JobContent, due: &DueDelivery, vault: &Vault) -> JobAlert {
+fn job_alert(content: JobContent, due: &DueDelivery, encrypted_fields: &EncryptedFields) -> JobAlert {
     let JobContent { version, mut job, mut definition } = content;
-    vault.open_job(due.account, version, &mut job);
+    encrypted_fields.open_job(due.account, version, &mut job);
     definition.headers.clone_from(&job.headers);
     let name = due.schedule_name.clone().unwrap_or_default();
     JobAlert::of(name, &job, &definition, due.failures)

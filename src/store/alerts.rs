@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::alert_claims::{ClaimedDeliveries, DeliveryClaim, TryEnd};
-use super::{Result, Write};
+use super::{Result, WriteContext};
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use crate::domain::alert::grouping::GroupingRules;
@@ -192,7 +192,7 @@ measured! {
         async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>>;
 
         /// Makes a failed delivery due again, at once.
-        async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered>;
+        async fn redeliver(&self, write: &WriteContext, id: DeliveryId) -> Result<Redelivered>;
 
         /// Deletes final deliveries that were planned before `before`, with their tries, at most
         /// `limit`.

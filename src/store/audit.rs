@@ -7,7 +7,7 @@
 //!
 //! An entry contains names and ids, never a value that was written, so the log contains no secrets.
 
-use super::{Act, Result, Write};
+use super::{AuditContext, Result, WriteContext};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::runtime::measured;
@@ -63,16 +63,16 @@ measured! {
     pub trait AuditStore: Send + Sync {
         /// Records, for [`INSTALLATION`], that an actor starts to encrypt all secrets with the
         /// first key. Many transactions follow, and no account's data changes visibly.
-        async fn enter_rotation(&self, act: &Act) -> Result<()>;
+        async fn enter_rotation(&self, act: &AuditContext) -> Result<()>;
 
         /// Records, for [`INSTALLATION`], that an actor starts to skip the ticks of a restored
         /// backup that were due before the act. Many transactions follow, and each schedule shows
         /// its skips.
-        async fn enter_restoration(&self, act: &Act) -> Result<()>;
+        async fn enter_restoration(&self, act: &AuditContext) -> Result<()>;
 
         /// Records that an actor read the secrets of an account in clear, and by which action. This
         /// changes nothing, but is as sensitive as a change.
-        async fn enter_reading(&self, write: &Write, how: Action) -> Result<()>;
+        async fn enter_reading(&self, write: &WriteContext, how: Action) -> Result<()>;
 
         /// Lists the entries of an account, or those of [`INSTALLATION`]. A deleted account has
         /// none.

@@ -1,8 +1,8 @@
 //! Notification channels: the destinations of an account's alerts.
 
 use super::rows::read_rows;
-use super::vault::Vault;
-use super::{Result, Write};
+use super::encrypted_fields::EncryptedFields;
+use super::{Result, WriteContext};
 use crate::domain::channel::{Channel, ChannelConfig};
 use crate::domain::{AccountId, ChannelId, Timestamp};
 use crate::runtime::measured;
@@ -85,7 +85,7 @@ measured! {
         /// Stores a channel. If the account may have at most `most`, it never has more.
         async fn create_channel(
             &self,
-            write: &Write,
+            write: &WriteContext,
             channel: &NewChannel,
             most: Option<u64>,
         ) -> Result<ChannelCreated>;
@@ -100,7 +100,7 @@ measured! {
         /// `verified` away unless the change keeps it: alerts that wait for the channel fail.
         async fn change_channel(
             &self,
-            write: &Write,
+            write: &WriteContext,
             id: ChannelId,
             revision: i64,
             change: &ChannelChange,
@@ -108,7 +108,7 @@ measured! {
 
         /// Deletes a channel and detaches it from all preferences, which keep its label for their warning.
         /// Alerts that wait for it fail. `false` if the account has no such channel.
-        async fn delete_channel(&self, write: &Write, id: ChannelId) -> Result<bool>;
+        async fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> Result<bool>;
 
         /// Counts a test notification, at most [`TESTS_PER_HOUR`].
         async fn count_test(
@@ -122,7 +122,7 @@ measured! {
         /// test notification has completed of it.
         async fn verify_channel(
             &self,
-            write: &Write,
+            write: &WriteContext,
             id: ChannelId,
             revision: i64,
             config: Option<&ChannelConfig>,
@@ -130,7 +130,7 @@ measured! {
 
         /// Takes `verified` away from a channel; `trouble` says why. `false` if the account has no such
         /// channel.
-        async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool>;
+        async fn unverify_channel(&self, write: &WriteContext, id: ChannelId, trouble: &str) -> Result<bool>;
     }
 }
 
@@ -148,9 +148,9 @@ read_rows! {
 
 impl ChannelRow {
     /// The channel with its configuration.
-    pub(in crate::store) fn open(self, account: AccountId, vault: &Vault) -> StoredChannel {
+    pub(in crate::store) fn open(self, account: AccountId, encrypted_fields: &EncryptedFields) -> StoredChannel {
         let Self { channel, config, revision } = self;
-        let config = vault.open_config(account, channel.id, &config);
+        let config = encrypted_fields.open_config(account, channel.id, &config);
         StoredChannel { channel, config, revision }
     }
 }

@@ -55,7 +55,7 @@ pub(in crate::store) struct Ending {
 
 /// A job of a tick that has ended.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Ended {
+pub(in crate::store) struct EndedJob {
     pub(in crate::store) shard: ShardId,
     pub(in crate::store) schedule: ScheduleId,
     pub(in crate::store) job: JobId,
@@ -101,9 +101,9 @@ impl Ending {
     }
 
     /// Returns the job if it is final and was active, so that a held job may wait for its end.
-    pub(in crate::store) fn ended(&self) -> Option<Ended> {
+    pub(in crate::store) fn ended(&self) -> Option<EndedJob> {
         let Self { shard, schedule, job, .. } = *self;
-        (self.is_active && self.status.is_final()).then_some(Ended { shard, schedule, job })
+        (self.is_active && self.status.is_final()).then_some(EndedJob { shard, schedule, job })
     }
 }
 

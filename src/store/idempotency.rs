@@ -1,7 +1,7 @@
 //! Idempotency keys: a call with a key takes effect once, and a repeated call gets the same answer.
 //!
 //! A call reserves its key, runs, and stores its answer. The method that it runs marks the
-//! reservation in the transaction of its effect (`Write::once`), with the ids that the answer is
+//! reservation in the transaction of its effect (`WriteContext::once`), with the ids that the answer is
 //! about. So if the process dies between effect and answer, a later call can answer from these ids.
 //! A call that has lost its reservation to another one cannot take effect any more.
 //!
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::Result;
 use crate::domain::audit::Action;
-use crate::domain::call::Once;
+use crate::domain::call::Idempotency;
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::measured;
 
@@ -26,7 +26,7 @@ pub const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3_600);
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
     /// The key, and the call that reserves it.
-    pub once: Once,
+    pub once: Idempotency,
     /// The SHA-256 of the request's body.
     pub request: [u8; 32],
 }
@@ -69,10 +69,10 @@ measured! {
         ) -> Result<Reserved>;
 
         /// Stores the answer of a call that still holds its key.
-        async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()>;
+        async fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> Result<()>;
 
         /// Releases a key as if it had not been used, unless the call has taken effect.
-        async fn release(&self, account: AccountId, once: Once) -> Result<()>;
+        async fn release(&self, account: AccountId, once: Idempotency) -> Result<()>;
 
         /// Deletes keys that were reserved before `before`, oldest first, at most `limit`. Returns
         /// their number.
@@ -127,7 +127,7 @@ pub(in crate::store) fn objects_text(objects: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::call::OnceKey;
+    use crate::domain::call::IdempotencyKey;
 
     const AT: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     fn asked(holder: u128, request: u8) -> Reservation {
-        Reservation { once: Once { key: OnceKey([0; 16]), holder }, request: [request; 32] }
+        Reservation { once: Idempotency { key: IdempotencyKey([0; 16]), holder }, request: [request; 32] }
     }
 
     #[test]

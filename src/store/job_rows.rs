@@ -4,7 +4,7 @@
 use sqlx::FromRow;
 
 use super::rows::{StoreRow, number, read_rows, some_number};
-use super::stored::timings_of;
+use super::encoding::timings_of;
 use crate::domain::job::{Attempt, Job, JobStatus};
 use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::UnreadableFields;

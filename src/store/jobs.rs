@@ -1,6 +1,6 @@
 //! Jobs: creating, reading and cancelling them for users.
 
-use super::{Result, UsedUp, Write};
+use super::{Result, UsedUp, WriteContext};
 use crate::domain::job::{Attempt, Job, JobStatus, Trigger};
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
@@ -122,7 +122,7 @@ measured! {
         /// if it is created.
         async fn create_job(
             &self,
-            write: &Write,
+            write: &WriteContext,
             job: &NewJob,
             quota: Option<u64>,
         ) -> Result<Triggered>;
@@ -131,7 +131,7 @@ measured! {
         /// version. It counts against the quota as in `create_job`.
         async fn retry_job(
             &self,
-            write: &Write,
+            write: &WriteContext,
             of: JobId,
             id: JobId,
             quota: Option<u64>,
@@ -139,7 +139,7 @@ measured! {
 
         /// Ends a job as FAILED `CANCELLED`, at once or after the attempt under way. It does not
         /// count as a consecutive failure and does not change `last_run_at` or `last_job_status`.
-        async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled>;
+        async fn cancel_job(&self, write: &WriteContext, id: JobId) -> Result<Cancelled>;
 
         /// Returns a job with its attempts, including the one under way.
         async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>>;

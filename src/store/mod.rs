@@ -49,7 +49,7 @@ mod batch_rows;
 mod channels;
 mod claims;
 mod copy;
-mod damage;
+mod corrupt_rows;
 mod ending;
 mod error;
 mod firing;
@@ -59,7 +59,7 @@ mod job_rows;
 mod jobs;
 mod leadership;
 pub mod migrations;
-mod life;
+mod deletion;
 mod months;
 mod paging;
 mod placing;
@@ -70,15 +70,15 @@ mod response;
 mod rows;
 mod runs;
 mod schedules;
-mod seal;
+mod cipher;
 mod secrets;
 mod signing;
 mod sql;
 pub mod sqlite;
-mod stored;
+mod encoding;
 mod upkeep;
 mod users;
-mod vault;
+mod encrypted_fields;
 mod version;
 
 pub use accounts::{
@@ -106,7 +106,7 @@ pub use firing::{CHANGES_KEPT, Candidate, DueEntry, Fence, Fired, Firing, Firing
 pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};
-pub use life::{
+pub use deletion::{
     DeletedAccount, DeletedPlace, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip,
     StoredVersion,
 };
@@ -118,7 +118,7 @@ pub use schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
     ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
-pub use seal::{OpenError, Sealer};
+pub use cipher::{OpenError, Sealer};
 pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
 pub use signing::{KnownSecret, NewSecret, SigningStore};
 pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore, Waiting};
@@ -128,7 +128,7 @@ pub use users::{
 };
 
 use crate::domain::audit::Author;
-use crate::domain::call::Once;
+use crate::domain::call::Idempotency;
 use crate::domain::{AccountId, AuditId, Timestamp};
 
 /// Declares a trait that combines these traits. Every type that has all of them has it.
@@ -156,7 +156,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// The time and the author of a change whose account is found out only by the change.
 #[derive(Clone, Copy, Debug)]
-pub struct Act {
+pub struct AuditContext {
     /// The present time.
     pub now: Timestamp,
     /// The author of the change and its origin.
@@ -165,18 +165,18 @@ pub struct Act {
     pub entry: AuditId,
 }
 
-impl Act {
+impl AuditContext {
     /// Returns the write for a change of this account's data.
-    pub(in crate::store) fn on(self, account: AccountId) -> Write {
+    pub(in crate::store) fn on(self, account: AccountId) -> WriteContext {
         let Self { now, author, entry } = self;
-        Write { account, now, author, entry, once: None }
+        WriteContext { account, now, author, entry, once: None }
     }
 }
 
 /// The account, the time and the author of a change. A change that takes effect writes an entry to
 /// the audit log in the same transaction. A change without effect writes none.
 #[derive(Clone, Copy, Debug)]
-pub struct Write {
+pub struct WriteContext {
     /// The account whose data is changed.
     pub account: AccountId,
     /// The present time.
@@ -188,5 +188,5 @@ pub struct Write {
     pub entry: AuditId,
     /// The reservation under which the call takes effect, if the call carries an idempotency key.
     /// Such a call makes one change.
-    pub once: Option<Once>,
+    pub once: Option<Idempotency>,
 }

@@ -27,7 +27,7 @@ pub(in crate::store) struct Placed {
 }
 
 /// The result for the job of a tick.
-enum Place {
+enum TickPlacement {
     Start,
     Hold,
     Skip,
@@ -43,9 +43,9 @@ impl Standing {
         let (mut jobs, mut skips, mut overlapped) = (Vec::new(), firing.skips.clone(), 0);
         for job in firing.jobs.iter().filter(|job| Some(job.id.timestamp()) > before) {
             match self.place(job.id) {
-                Place::Start => jobs.push((*job, true)),
-                Place::Hold => jobs.push((*job, false)),
-                Place::Skip => {
+                TickPlacement::Start => jobs.push((*job, true)),
+                TickPlacement::Hold => jobs.push((*job, false)),
+                TickPlacement::Skip => {
                     let tick = job.id.timestamp();
                     let range = TickRange { first: tick, last: tick, count: 1 };
                     skips.push((range, SkipReason::Overlap));
@@ -58,18 +58,18 @@ impl Standing {
     }
 
     /// Decides about the next job, and makes it the active or the held one if that is free.
-    fn place(&mut self, job: JobId) -> Place {
+    fn place(&mut self, job: JobId) -> TickPlacement {
         let queues = self.overlap_policy == OverlapPolicy::QueueOne;
         if self.overlap_policy == OverlapPolicy::Allow {
-            Place::Start
+            TickPlacement::Start
         } else if self.active.is_none() {
             self.active = Some(job);
-            Place::Start
+            TickPlacement::Start
         } else if queues && self.held.is_none() {
             self.held = Some(job);
-            Place::Hold
+            TickPlacement::Hold
         } else {
-            Place::Skip
+            TickPlacement::Skip
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Notification preferences: which outcomes of a schedule are told, on which channels.
 
 use super::rows::read_rows;
-use super::{Result, Write};
+use super::{Result, WriteContext};
 use crate::domain::alert::policy::AlertPolicy;
 use crate::domain::channel::Channel;
 use crate::domain::plan::NotifyOn;
@@ -66,7 +66,7 @@ measured! {
         /// Replaces the preference of a schedule. Jobs that end from then on raise events by it.
         async fn set_preference(
             &self,
-            write: &Write,
+            write: &WriteContext,
             schedule: ScheduleId,
             new: &NewPreference,
         ) -> Result<PreferenceSet>;

@@ -3,7 +3,7 @@
 
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
-use super::damage::Kept;
+use super::corrupt_rows::ReadableRow;
 use super::idempotency::StoredKey;
 use super::signing::SealedSecret;
 use super::{Account, AuditEntry, ExecutorId, HeldClaim, KnownKey, Receipt};
@@ -150,7 +150,7 @@ pub(in crate::store) fn unfit(column: &str, why: &'static str) -> sqlx::Error {
 }
 
 /// The id is in the first column.
-impl<'r, R, I, T> FromRow<'r, R> for Kept<I, T>
+impl<'r, R, I, T> FromRow<'r, R> for ReadableRow<I, T>
 where
     R: Row,
     usize: ColumnIndex<R>,

@@ -1,6 +1,6 @@
 //! Schedules: creating, reading, changing and deleting them for users.
 
-use super::{Result, Write};
+use super::{Result, WriteContext};
 use crate::domain::audit::Action;
 use crate::domain::schedule::{
     CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip,
@@ -208,7 +208,7 @@ measured! {
         /// concurrent calls never exceed it.
         async fn create_schedules(
             &self,
-            write: &Write,
+            write: &WriteContext,
             schedules: &[NewSchedule],
             most: Option<u64>,
         ) -> Result<Created>;
@@ -222,7 +222,7 @@ measured! {
         /// Changes a schedule if it has not changed since it was read.
         async fn change_schedule(
             &self,
-            write: &Write,
+            write: &WriteContext,
             id: ScheduleId,
             change: &Change,
         ) -> Result<Changed>;
@@ -231,7 +231,7 @@ measured! {
         /// including held ones, as FAILED `CANCELLED`, and forbids running jobs a further attempt
         /// (TICK-4). Jobs and the versions that they use stay. Returns `false` if the account has
         /// no such schedule.
-        async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool>;
+        async fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> Result<bool>;
 
         /// Lists the skips of a schedule. The list is empty if the account has no such schedule.
         async fn skips(

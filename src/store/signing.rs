@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde::Deserialize;
 
-use super::{Result, Write};
+use super::{Result, WriteContext};
 #[cfg(doc)]
 use crate::domain::signing::MOST_SECRETS;
 use crate::domain::signing::SigningSecret;
@@ -52,7 +52,7 @@ measured! {
         /// Adds a secret that signs beside the newest one, until that expires. A secret that
         /// already had an expiry is removed at once, so there are never more than [`MOST_SECRETS`].
         /// Returns `false` if there is no such account.
-        async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool>;
+        async fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> Result<bool>;
 
         /// Deletes secrets that expired before `before`, at most `limit`. Returns their number.
         async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64>;

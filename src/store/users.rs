@@ -3,7 +3,7 @@
 //! E-mail addresses are compared in their normal form. Of tokens, only digests are stored. An
 //! expired row counts as deleted, even if it was not removed yet.
 
-use super::{Account, Act, Result, Write};
+use super::{Account, AuditContext, Result, WriteContext};
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, ResetId, SessionId, Timestamp, UserId};
@@ -228,7 +228,7 @@ measured! {
         /// to the audit log of that account or, if there is none, of the installation. A caller
         /// with an invitation learns that the address is taken only if the invitation is for this
         /// address.
-        async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
+        async fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
 
         /// Returns a user by id.
         async fn user(&self, id: UserId) -> Result<Option<User>>;
@@ -244,7 +244,7 @@ measured! {
         /// longer has this `version`.
         async fn set_password(
             &self,
-            act: &Act,
+            act: &AuditContext,
             user: UserId,
             version: Option<i64>,
             password: &PasswordHash,
@@ -261,7 +261,7 @@ measured! {
 
         /// Disables or enables a user. Disabling ends all sessions and revokes open password
         /// resets. A repeated call has no effect. Returns `false` if there is no such user.
-        async fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> Result<bool>;
+        async fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> Result<bool>;
 
         /// Returns the members of an account, sorted by address.
         async fn members(&self, account: AccountId) -> Result<Vec<Member>>;
@@ -276,26 +276,26 @@ measured! {
         /// with concurrent calls.
         async fn change_member(
             &self,
-            write: &Write,
+            write: &WriteContext,
             user: UserId,
             change: MemberChange,
         ) -> Result<MemberChanged>;
 
         /// Creates an invitation, which replaces others for the same address. Returns `false` if
         /// there is no such account.
-        async fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> Result<bool>;
+        async fn create_invitation(&self, write: &WriteContext, invitation: &NewInvitation) -> Result<bool>;
 
         /// Returns the open invitations of an account at `now`, newest first.
         async fn invitations(&self, account: AccountId, now: Timestamp) -> Result<Vec<Invitation>>;
 
         /// Revokes an invitation. Returns `false` if the account has none with this id.
-        async fn delete_invitation(&self, write: &Write, id: InvitationId) -> Result<bool>;
+        async fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> Result<bool>;
 
         /// Uses up an invitation: the user joins its account. Returns the account; returns `None`
         /// and changes nothing if there is no such invitation for the user's address.
         async fn accept_invitation(
             &self,
-            act: &Act,
+            act: &AuditContext,
             user: UserId,
             digest: TokenDigest,
         ) -> Result<Option<AccountId>>;
@@ -320,7 +320,7 @@ measured! {
 
         /// Ends sessions of a user. Ending just one (`Ending::One`) is not recorded in the audit
         /// log.
-        async fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> Result<()>;
+        async fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> Result<()>;
 
         /// Stores a password reset, which replaces earlier ones of the user. Returns `false` if
         /// there is no such user or the user is disabled.
@@ -333,7 +333,7 @@ measured! {
         /// Returns the user; returns `None` and changes nothing if there is no such reset.
         async fn complete_reset(
             &self,
-            act: &Act,
+            act: &AuditContext,
             digest: TokenDigest,
             password: &PasswordHash,
         ) -> Result<Option<UserId>>;

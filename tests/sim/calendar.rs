@@ -18,7 +18,7 @@ pub enum Rhythm {
 
 /// A rhythm on the wall clock of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cadence {
+pub struct Recurrence {
     pub rhythm: Rhythm,
     pub zone: Zone,
 }
@@ -36,7 +36,7 @@ pub const ZONES: &[Zone] = &[
     Zone { name: "America/Phoenix", minutes_ahead: -420 },
 ];
 
-impl Cadence {
+impl Recurrence {
     /// Returns the cron expression.
     pub fn expression(self) -> String {
         match self.rhythm {
@@ -77,7 +77,7 @@ fn a_day_has_the_ticks_that_it_should() {
     let day = |rhythm, zone: usize| {
         let from = Timestamp::from_millis(1_900_022_400_000 - 1);
         let until = from.plus(Duration::from_secs(24 * 3_600));
-        Cadence { rhythm, zone: ZONES[zone] }.ticks(from, until)
+        Recurrence { rhythm, zone: ZONES[zone] }.ticks(from, until)
     };
     assert_eq!(day(Rhythm::EveryMinute, 0).len(), 1_440);
     assert_eq!(day(Rhythm::EveryMinutes(7), 1).len(), 24 * 9);

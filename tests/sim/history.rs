@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashSet};
 use punctual::domain::schedule::{CatchUpPolicy, OverlapPolicy, Schedule};
 use punctual::domain::{JobId, ScheduleId, Timestamp};
 
-use crate::calendar::Cadence;
+use crate::calendar::Recurrence;
 
 /// The state of a schedule that a user wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub name: String,
-    pub cadence: Cadence,
+    pub recurrence: Recurrence,
     pub is_enabled: bool,
     pub overlap: OverlapPolicy,
     pub catch_up: CatchUpPolicy,
@@ -52,8 +52,8 @@ impl Wish {
     pub fn json(&self, url: &str) -> Vec<u8> {
         let mut json = self.request.json(url);
         json["name"] = self.name.as_str().into();
-        json["cronExpression"] = self.cadence.expression().into();
-        json["timezone"] = self.cadence.zone.name.into();
+        json["cronExpression"] = self.recurrence.expression().into();
+        json["timezone"] = self.recurrence.zone.name.into();
         json["isEnabled"] = self.is_enabled.into();
         json["overlapPolicy"] = self.overlap.as_str().into();
         json["catchUpPolicy"] = self.catch_up.as_str().into();
@@ -65,8 +65,8 @@ impl Wish {
         let definition = &stored.definition;
         let request = &self.request;
         stored.name == self.name
-            && definition.cron_expression == self.cadence.expression()
-            && definition.timezone == self.cadence.zone.name
+            && definition.cron_expression == self.recurrence.expression()
+            && definition.timezone == self.recurrence.zone.name
             && stored.is_enabled == self.is_enabled
             && stored.overlap_policy == self.overlap
             && stored.catch_up_policy == self.catch_up
@@ -82,7 +82,7 @@ impl Wish {
 /// `until`.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    pub cadence: Cadence,
+    pub recurrence: Recurrence,
     pub from: Timestamp,
     pub until: Option<Timestamp>,
 }
@@ -101,7 +101,7 @@ pub struct Known {
 
 impl Known {
     pub fn new(wish: Wish, now: Timestamp) -> Self {
-        let window = Window { cadence: wish.cadence, from: now, until: None };
+        let window = Window { recurrence: wish.recurrence, from: now, until: None };
         Self {
             windows: if wish.is_enabled { vec![window] } else { Vec::new() },
             overlaps: vec![wish.overlap],
@@ -114,11 +114,11 @@ impl Known {
     /// Records a change that took effect.
     pub fn change(&mut self, wish: Wish, now: Timestamp) {
         let old = std::mem::replace(&mut self.wish, wish);
-        if (old.cadence, old.is_enabled) != (self.wish.cadence, self.wish.is_enabled) {
+        if (old.recurrence, old.is_enabled) != (self.wish.recurrence, self.wish.is_enabled) {
             self.close(now);
             if self.wish.is_enabled {
-                let cadence = self.wish.cadence;
-                self.windows.push(Window { cadence, from: now, until: None });
+                let recurrence = self.wish.recurrence;
+                self.windows.push(Window { recurrence, from: now, until: None });
             }
         }
         self.overlaps.push(self.wish.overlap);
@@ -139,7 +139,7 @@ impl Known {
 
     /// Returns all ticks until `now`.
     pub fn ticks(&self, now: Timestamp) -> Vec<Timestamp> {
-        let of = |window: &Window| window.cadence.ticks(window.from, window.until.unwrap_or(now));
+        let of = |window: &Window| window.recurrence.ticks(window.from, window.until.unwrap_or(now));
         self.windows.iter().flat_map(of).collect()
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual::domain::job::{Job, JobStatus};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::runtime::{Clock, Random, Worker};
-use punctual::scheduler::Sweeper;
+use punctual::scheduler::JobRescuer;
 use punctual::store::{
     Claim, ClaimStore, Committed, Completion, ExecutorId, Fate, Firing, JobStore, NewJob,
 };
@@ -264,7 +264,7 @@ async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_
     let claims = sqlite.claim(&Claim { executor: LOST, now }, &ids).await.expect("claimed");
     assert_eq!(claims.taken.len(), ids.len());
     lock(&rows.slow_jobs).insert(ids[17]);
-    let mut sweeper = Sweeper::new(context, RETRY, Random::seeded(3), false);
+    let mut sweeper = JobRescuer::new(context, RETRY, Random::seeded(3), false);
     sweeper.run_once(clock.now()).await.expect("no lease has ended");
     let mut left = Vec::new();
     for _ in 0..9 {

@@ -14,7 +14,7 @@ use punctual::executor::{self, Executor, Settings};
 use punctual::notify::{self, Notifier};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
-use punctual::scheduler::{Context, Leader, Sweeper};
+use punctual::scheduler::{Context, Leader, JobRescuer};
 use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{ServerLock, SqliteStore};
 use punctual::store::{Sealer, SharedStore};
@@ -39,7 +39,7 @@ pub struct Process {
     pub queue: Arc<GatedQueue>,
     pub executor: Executor,
     pub schedules: Schedules,
-    pub sweeper: Sweeper,
+    pub sweeper: JobRescuer,
     pub channels: Channels,
     pub notifier: Notifier,
     /// `None` only during a race with users.
@@ -126,7 +126,7 @@ impl Process {
             starter: None,
             replica: "sim".to_owned(),
         };
-        let mut sweeper = Sweeper::new(context.clone(), RETRY, random.clone(), true);
+        let mut sweeper = JobRescuer::new(context.clone(), RETRY, random.clone(), true);
         run(&mut sweeper, clock).await.expect("swept");
         let tasks = Tasks::new();
         let client = client(clock, &tasks);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual::domain::alert::grouping::GroupingRules;
 use punctual::domain::audit::Action;
-use punctual::domain::call::Once;
+use punctual::domain::call::Idempotency;
 use punctual::domain::channel::{Channel, ChannelConfig};
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
@@ -20,7 +20,7 @@ use punctual::domain::{
     UserId, VersionId,
 };
 use punctual::store::{
-    Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
+    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
     DeletedPlace, DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore, Granted, Grants,
     HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse,
@@ -29,7 +29,7 @@ use punctual::store::{
     Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
     SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind,
     StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
-    Write,
+    WriteContext,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -76,18 +76,18 @@ macro_rules! gated {
 }
 
 gated! { AccountStore:
-    fn create_account(&self, write: &Write, name: &str, plan: &str) -> bool;
+    fn create_account(&self, write: &WriteContext, name: &str, plan: &str) -> bool;
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
     fn jobs_made(&self, id: AccountId, now: Timestamp) -> u64;
-    fn set_plan(&self, write: &Write, plan: &str) -> bool;
-    fn set_suspended(&self, write: &Write, suspended: bool) -> bool;
+    fn set_plan(&self, write: &WriteContext, plan: &str) -> bool;
+    fn set_suspended(&self, write: &WriteContext, suspended: bool) -> bool;
     fn plans_beside(&self, known: &[String]) -> Vec<String>;
-    fn create_key(&self, write: &Write, key: &NewKey) -> KeyCreated;
+    fn create_key(&self, write: &WriteContext, key: &NewKey) -> KeyCreated;
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
-    fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated;
-    fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
+    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Rotated;
+    fn revoke_key(&self, write: &WriteContext, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
     fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
@@ -100,19 +100,19 @@ gated! { QuotaStore:
 }
 
 gated! { ScheduleStore:
-    fn create_schedules(&self, write: &Write, schedules: &[NewSchedule], most: Option<u64>)
+    fn create_schedules(&self, write: &WriteContext, schedules: &[NewSchedule], most: Option<u64>)
         -> Created;
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
     fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> SchedulePage;
-    fn change_schedule(&self, write: &Write, id: ScheduleId, change: &Change) -> Changed;
-    fn delete_schedule(&self, write: &Write, id: ScheduleId) -> bool;
+    fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &Change) -> Changed;
+    fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> bool;
     fn skips(&self, account: AccountId, id: ScheduleId, query: &SkipQuery) -> SkipPage;
 }
 
 gated! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered;
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried;
-    fn cancel_job(&self, write: &Write, id: JobId) -> Cancelled;
+    fn create_job(&self, write: &WriteContext, job: &NewJob, quota: Option<u64>) -> Triggered;
+    fn retry_job(&self, write: &WriteContext, of: JobId, id: JobId, quota: Option<u64>) -> Retried;
+    fn cancel_job(&self, write: &WriteContext, id: JobId) -> Cancelled;
     fn job(&self, account: AccountId, id: JobId) -> Option<(Job, Vec<Attempt>)>;
     fn jobs(&self, account: AccountId, query: &JobQuery) -> JobPage;
 }
@@ -226,52 +226,52 @@ gated! { UpkeepStore:
 }
 
 gated! { UserStore:
-    fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> UserCreated;
+    fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated;
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, act: &Act, user: UserId, version: Option<i64>, password: &PasswordHash,
+    fn set_password(&self, act: &AuditContext, user: UserId, version: Option<i64>, password: &PasswordHash,
         keep: Option<SessionId>) -> bool;
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
-    fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> bool;
+    fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> bool;
     fn members(&self, account: AccountId) -> Vec<Member>;
     fn memberships(&self, user: UserId) -> Vec<Membership>;
     fn role(&self, account: AccountId, user: UserId) -> Option<Role>;
-    fn change_member(&self, write: &Write, user: UserId, change: MemberChange) -> MemberChanged;
-    fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> bool;
+    fn change_member(&self, write: &WriteContext, user: UserId, change: MemberChange) -> MemberChanged;
+    fn create_invitation(&self, write: &WriteContext, invitation: &NewInvitation) -> bool;
     fn invitations(&self, account: AccountId, now: Timestamp) -> Vec<Invitation>;
-    fn delete_invitation(&self, write: &Write, id: InvitationId) -> bool;
-    fn accept_invitation(&self, act: &Act, user: UserId, digest: TokenDigest) -> Option<AccountId>;
+    fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> bool;
+    fn accept_invitation(&self, act: &AuditContext, user: UserId, digest: TokenDigest) -> Option<AccountId>;
     fn create_session(&self, now: Timestamp, session: &NewSession) -> bool;
     fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
     fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
-    fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> ();
+    fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> ();
     fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
-    fn complete_reset(&self, act: &Act, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
+    fn complete_reset(&self, act: &AuditContext, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64;
 }
 
 gated! { AuditStore:
-    fn enter_rotation(&self, act: &Act) -> ();
-    fn enter_restoration(&self, act: &Act) -> ();
-    fn enter_reading(&self, write: &Write, how: Action) -> ();
+    fn enter_rotation(&self, act: &AuditContext) -> ();
+    fn enter_restoration(&self, act: &AuditContext) -> ();
+    fn enter_reading(&self, write: &WriteContext, how: Action) -> ();
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
 }
 
 gated! { IdempotencyStore:
     fn reserve(&self, account: AccountId, now: Timestamp, reservation: &Reservation) -> Reserved;
-    fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
-    fn release(&self, account: AccountId, once: Once) -> ();
+    fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> ();
+    fn release(&self, account: AccountId, once: Idempotency) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64;
 }
 
 gated! { SigningStore:
     fn make_first_secrets(&self) -> ();
     fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
-    fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool;
+    fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> bool;
     fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> u64;
 }
 
@@ -289,7 +289,7 @@ gated! { LifeStore:
     fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
         -> Vec<StoredSkip>;
     fn months(&self, account: AccountId) -> Vec<StoredMonth>;
-    fn delete_account(&self, write: &Write) -> bool;
+    fn delete_account(&self, write: &WriteContext) -> bool;
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
@@ -297,22 +297,22 @@ gated! { LifeStore:
 }
 
 gated! { ChannelStore:
-    fn create_channel(&self, write: &Write, channel: &NewChannel, most: Option<u64>)
+    fn create_channel(&self, write: &WriteContext, channel: &NewChannel, most: Option<u64>)
         -> ChannelCreated;
     fn channels(&self, account: AccountId) -> Vec<Channel>;
     fn channel(&self, account: AccountId, id: ChannelId) -> Option<StoredChannel>;
-    fn change_channel(&self, write: &Write, id: ChannelId, revision: i64, change: &ChannelChange)
+    fn change_channel(&self, write: &WriteContext, id: ChannelId, revision: i64, change: &ChannelChange)
         -> ChannelChanged;
-    fn delete_channel(&self, write: &Write, id: ChannelId) -> bool;
+    fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> bool;
     fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TryAllowed;
-    fn verify_channel(&self, write: &Write, id: ChannelId, revision: i64,
+    fn verify_channel(&self, write: &WriteContext, id: ChannelId, revision: i64,
         config: Option<&ChannelConfig>) -> ChannelChanged;
-    fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> bool;
+    fn unverify_channel(&self, write: &WriteContext, id: ChannelId, trouble: &str) -> bool;
 }
 
 gated! { PreferenceStore:
     fn preference(&self, account: AccountId, schedule: ScheduleId) -> Option<StoredPreference>;
-    fn set_preference(&self, write: &Write, schedule: ScheduleId, new: &NewPreference)
+    fn set_preference(&self, write: &WriteContext, schedule: ScheduleId, new: &NewPreference)
         -> PreferenceSet;
 }
 
@@ -324,6 +324,6 @@ gated! { AlertStore:
     fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Vec<bool>;
     fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> DeliveryPage;
     fn delivery(&self, account: AccountId, id: DeliveryId) -> Option<Delivery>;
-    fn redeliver(&self, write: &Write, id: DeliveryId) -> Redelivered;
+    fn redeliver(&self, write: &WriteContext, id: DeliveryId) -> Redelivered;
     fn prune_deliveries(&self, before: Timestamp, limit: u32) -> u64;
 }

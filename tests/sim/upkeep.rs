@@ -8,10 +8,10 @@ use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use punctual::domain::signing::SigningSecret;
 use punctual::domain::{AccountId, KeyId, SigningSecretId};
 use punctual::runtime::{Pause, Worker};
-use punctual::scheduler::{Eraser, Pruner, PrunerSettings};
+use punctual::scheduler::{AccountEraser, HistoryPruner, HistoryPrunerSettings};
 use punctual::store::{
     AccountStore, AuditQuery, AuditStore, KeyCreated, LifeStore, NewKey, NewSecret, SigningStore,
-    Write,
+    WriteContext,
 };
 
 use crate::gate::Fault;
@@ -25,7 +25,7 @@ async fn accounts(world: &mut World, plan: &str) -> [AccountId; 2] {
     let now = world.clock.now();
     let accounts = [2, 3].map(|n| AccountId::new(now, n));
     for account in accounts {
-        let write = Write { account, ..world.write() };
+        let write = WriteContext { account, ..world.write() };
         let made = world.process().sqlite.create_account(&write, &account.to_string(), plan).await;
         assert!(made.expect("created"));
     }
@@ -54,9 +54,9 @@ async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
     let clock = world.clock.clone();
     clock.advance(2 * DAY);
     let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
-    let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
     let context = world.process().context.clone();
-    let mut pruner = Pruner::new(context, keep, Arc::new(Plans::new([plan])));
+    let mut pruner = HistoryPruner::new(context, keep, Arc::new(Plans::new([plan])));
     world.process().gate.arm_at("prune_account", Fault::Refused);
     run(&mut pruner, &clock).await.expect("the other is pruned");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
@@ -91,9 +91,9 @@ async fn a_kind_that_cannot_be_pruned_keeps_no_other_waiting() {
         let_things_expire(&mut world).await;
         let (clock, account) = (world.clock.clone(), world.write().account);
         clock.advance(90 * DAY);
-        let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+        let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
         let context = world.process().context.clone();
-        let mut pruner = Pruner::new(context, keep, Arc::new(Plans::default()));
+        let mut pruner = HistoryPruner::new(context, keep, Arc::new(Plans::default()));
         let left = async |world: &mut World| {
             let sqlite = &world.process().sqlite;
             let query = AuditQuery {
@@ -124,13 +124,13 @@ async fn a_deleted_account_that_cannot_be_removed_keeps_no_other_waiting() {
     let mut world = World::new(13).await;
     let accounts = accounts(&mut world, UNLIMITED).await;
     for account in accounts {
-        let write = Write { account, ..world.write() };
+        let write = WriteContext { account, ..world.write() };
         assert!(world.process().sqlite.delete_account(&write).await.expect("deleted"));
     }
     let before = rows(&mut world, accounts).await;
     let (clock, context) = (world.clock.clone(), world.process().context.clone());
     world.process().gate.arm_at("erase", Fault::Refused);
-    let mut eraser = Eraser::new(context);
+    let mut eraser = AccountEraser::new(context);
     run(&mut eraser, &clock).await.expect_err("one is told of");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
 }
@@ -160,22 +160,22 @@ async fn what_removes_rests_nine_times_as_long_as_it_took() {
     let (now, context) = (world.clock.now(), world.process().context.clone());
     let many: Vec<_> = (10..40).map(|n| AccountId::new(now, n)).collect();
     for account in many {
-        let write = Write { account, ..world.write() };
+        let write = WriteContext { account, ..world.write() };
         let name = account.to_string();
         let made = world.process().sqlite.create_account(&write, &name, "short");
         assert!(made.await.expect("created"));
     }
     let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
-    let keep = PrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
-    let mut pruner = Pruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
+    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    let mut pruner = HistoryPruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
     // There are more accounts than one round looks at.
     let pause = run_slowly(&mut world, &mut pruner, "prune_account", ms(300)).await;
     assert_eq!(pause, Pause::For(ms(2_700)));
 
     let accounts = accounts(&mut world, UNLIMITED).await;
-    let write = Write { account: accounts[0], ..world.write() };
+    let write = WriteContext { account: accounts[0], ..world.write() };
     assert!(world.process().sqlite.delete_account(&write).await.expect("deleted"));
-    let mut eraser = Eraser::new(context);
+    let mut eraser = AccountEraser::new(context);
     for (took, rest) in [(200, 1_800), (2, 100), (9_000, 5_000)] {
         let pause = run_slowly(&mut world, &mut eraser, "erase", ms(took)).await;
         assert_eq!(pause, Pause::For(ms(rest)), "{took} ms");
@@ -193,19 +193,19 @@ async fn accounts_that_are_empty_keep_none_behind_them_waiting() {
     };
     let empty: Vec<_> = (100..150).map(|n| AccountId::new(now, n)).collect();
     for account in &empty {
-        let write = Write { account: *account, ..world.write() };
+        let write = WriteContext { account: *account, ..world.write() };
         assert!(
             sqlite.create_account(&write, &account.to_string(), UNLIMITED).await.expect("made")
         );
-        let write = Write { account: *account, ..world.write() };
+        let write = WriteContext { account: *account, ..world.write() };
         assert!(sqlite.delete_account(&write).await.expect("deleted"));
     }
     world.clock.advance(Duration::from_secs(1));
     let last = accounts(&mut world, UNLIMITED).await[0];
-    let write = Write { account: last, ..world.write() };
+    let write = WriteContext { account: last, ..world.write() };
     assert!(sqlite.delete_account(&write).await.expect("deleted"));
     assert!(sqlite.rows_left(last).await.expect("counted") > 0);
-    let mut eraser = Eraser::new(context);
+    let mut eraser = AccountEraser::new(context);
     for _ in 0..20 {
         eraser.run_once(world.clock.now()).await.expect("a round");
     }

@@ -14,7 +14,7 @@ use punctual::schedules::{CommandError, Schedules};
 use punctual::store::{ScheduleQuery, ScheduleSort, ScheduleStore, SortField};
 use serde::de::DeserializeOwned;
 
-use crate::calendar::{Cadence, Rhythm, ZONES};
+use crate::calendar::{Recurrence, Rhythm, ZONES};
 use crate::gate::Fault;
 use crate::history::{Known, RequestWish, Wish};
 use crate::steps::{CATCH_UPS, OVERLAPS};
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    fn cadence(&self) -> Cadence {
+    fn recurrence(&self) -> Recurrence {
         let dice = &self.dice;
         let number = |end| i64::try_from(dice.below(end)).expect("small");
         let rhythm = match dice.below(10) {
@@ -59,7 +59,7 @@ impl World {
             7..9 => Rhythm::Hourly(number(60)),
             _ => Rhythm::Daily(number(24), number(60)),
         };
-        Cadence { rhythm, zone: *dice.pick(ZONES) }
+        Recurrence { rhythm, zone: *dice.pick(ZONES) }
     }
 
     fn request(&self) -> RequestWish {
@@ -76,7 +76,7 @@ impl World {
         let dice = &self.dice;
         Wish {
             name: format!("s{}", self.trace.len()),
-            cadence: self.cadence(),
+            recurrence: self.recurrence(),
             is_enabled: dice.percent(85),
             overlap: *dice.pick(OVERLAPS),
             catch_up: *dice.pick(CATCH_UPS),
@@ -111,8 +111,8 @@ impl World {
     }
 
     fn every_minute(&self) -> Wish {
-        let cadence = Cadence { rhythm: Rhythm::EveryMinute, zone: ZONES[0] };
-        Wish { cadence, is_enabled: true, ..self.wish() }
+        let recurrence = Recurrence { rhythm: Rhythm::EveryMinute, zone: ZONES[0] };
+        Wish { recurrence, is_enabled: true, ..self.wish() }
     }
 
     /// Creates a schedule that runs each minute and allows overlap.
@@ -174,12 +174,12 @@ impl World {
     pub async fn change_one(&mut self, id: ScheduleId) {
         let mut wish = self.history.schedules[&id].wish.clone();
         match self.dice.below(4) {
-            0 => wish.cadence = self.cadence(),
+            0 => wish.recurrence = self.recurrence(),
             1 => wish.request = self.request(),
             2 => wish.overlap = *self.dice.pick(OVERLAPS),
             _ => {
                 wish.catch_up = *self.dice.pick(CATCH_UPS);
-                wish.cadence = self.cadence();
+                wish.recurrence = self.recurrence();
                 wish.request = self.request();
             }
         }

@@ -10,7 +10,7 @@ use punctual::domain::schedule::{Skip, SkipReason};
 use punctual::domain::{AccountId, AuditId, ChannelId, JobId, ScheduleId, Timestamp};
 use punctual::runtime::{Clock, Random, RunError};
 use punctual::store::{
-    AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery, Write,
+    AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery, WriteContext,
 };
 use tempfile::TempDir;
 
@@ -86,10 +86,10 @@ impl World {
     }
 
     /// Returns a write on the data of the account, now.
-    pub fn write(&self) -> Write {
+    pub fn write(&self) -> WriteContext {
         let now = self.clock.now();
         let entry = AuditId::new(now, self.random.bits());
-        Write { account: self.account, now, author: Author::SERVICE, entry, once: None }
+        WriteContext { account: self.account, now, author: Author::SERVICE, entry, once: None }
     }
 
     pub fn process(&mut self) -> &mut Process {

@@ -6,7 +6,7 @@ use super::{UserError, Users, Visit, invitation_mail, link};
 use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, Timestamp, UserId};
-use crate::store::{Act, Invitation, Member, MemberChange, MemberChanged, NewInvitation, Write};
+use crate::store::{AuditContext, Invitation, Member, MemberChange, MemberChanged, NewInvitation, WriteContext};
 
 /// The lifetime of an invitation.
 pub(in crate::accounts) const INVITED_FOR: Duration = Duration::from_secs(7 * 86_400);
@@ -159,8 +159,8 @@ impl Users {
         account.ok_or(UserError::InvalidLink)
     }
 
-    fn write(&self, visit: &Visit, account: AccountId, now: Timestamp) -> Write {
-        let Act { now, author, entry } = self.act(visit, now);
-        Write { account, now, author, entry, once: None }
+    fn write(&self, visit: &Visit, account: AccountId, now: Timestamp) -> WriteContext {
+        let AuditContext { now, author, entry } = self.act(visit, now);
+        WriteContext { account, now, author, entry, once: None }
     }
 }

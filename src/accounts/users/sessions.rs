@@ -8,7 +8,7 @@ use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::token::Token;
 use crate::domain::user::Role;
 use crate::domain::{AccountId, AuditId, Timestamp, UserId};
-use crate::store::{Act, Membership, Session};
+use crate::store::{AuditContext, Membership, Session};
 
 /// The minimum extension of a session that is written to the store.
 const WORTHWHILE: Duration = Duration::from_secs(60);
@@ -42,14 +42,14 @@ impl Users {
     }
 
     /// Returns the audit data for a change by the signed-in user.
-    pub(super) fn act(&self, visit: &Visit, now: Timestamp) -> Act {
+    pub(super) fn act(&self, visit: &Visit, now: Timestamp) -> AuditContext {
         self.act_of(visit.session.user, visit.address, now)
     }
 
     /// Returns the audit data for a change by a user from this address.
-    pub(super) fn act_of(&self, user: UserId, address: IpAddr, now: Timestamp) -> Act {
+    pub(super) fn act_of(&self, user: UserId, address: IpAddr, now: Timestamp) -> AuditContext {
         let author = Author { actor: Actor::User(user), origin: Origin::Client(address) };
-        Act { now, author, entry: AuditId::new(now, self.0.context.random.bits()) }
+        AuditContext { now, author, entry: AuditId::new(now, self.0.context.random.bits()) }
     }
 
     /// Returns the sessions of the user, newest first.

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ChannelRecord;
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{NoSuchChannel, Usual};
 use crate::api::reply::Data;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ChannelRecord;
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::query::Query;
 use crate::api::reply::Data;

@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{Forbidden, NoSuchChannel, Usual};
 use crate::api::reply::Data;

@@ -4,7 +4,7 @@ use axum::extract::State;
 
 use super::record::SecretRecord;
 use crate::api::body::JsonBody;
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{ChannelUnchanged, Usual};
 use crate::api::reply::Data;

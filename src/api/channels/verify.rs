@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ChannelRecord;
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::ChannelInPath;
 use crate::api::limits::exceeded;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchChannel, NotVerified, Usual};

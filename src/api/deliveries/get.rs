@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::DeliveryRecord;
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::id::DeliveryInPath;
 use crate::api::openapi::{NoSuchDelivery, Usual};
 use crate::api::reply::Data;

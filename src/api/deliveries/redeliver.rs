@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::DeliveryRecord;
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::DeliveryInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchDelivery, Usual};
 use crate::api::reply::Data;

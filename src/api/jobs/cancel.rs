@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::JobRecord;
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
 use crate::api::reply::Data;

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::JobWithAttempts;
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{NoSuchJob, Usual};
 use crate::api::reply::Data;

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
 use crate::api::reply::Data;

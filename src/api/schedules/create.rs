@@ -6,7 +6,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::record::ScheduleRecord;
 use crate::api::body::JsonBody;
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{Api, ApiError, SharedApi};

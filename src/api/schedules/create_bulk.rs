@@ -7,12 +7,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::body::BulkBody;
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
-use crate::schedules::Batch;
+use crate::schedules::ScheduleBatch;
 
 /// What was created.
 #[derive(Serialize, ToSchema)]
@@ -38,7 +38,7 @@ pub(super) struct CreatedSchedule {
     post,
     path = "/v1/schedules/bulk",
     tag = "Schedules",
-    request_body(content = inline(Batch)),
+    request_body(content = inline(ScheduleBatch)),
     responses(
         (status = 201, description = "What was created", body = Data<CreatedSchedules>),
         BadBody,
@@ -51,7 +51,7 @@ pub(super) async fn create_schedules(
     Writer(account, call): Writer,
     BulkBody(body): BulkBody,
 ) -> Result<Response, ApiError> {
-    let created = api.schedules.create_bulk(account, call, Batch::parse(&body)?).await?;
+    let created = api.schedules.create_bulk(account, call, ScheduleBatch::parse(&body)?).await?;
     Ok(answer(created.into_iter().map(|schedule| (schedule.id, schedule.name))))
 }
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ScheduleRecord;
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{NoSuchSchedule, Usual};
 use crate::api::reply::Data;

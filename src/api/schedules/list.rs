@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::record::ScheduleRecord;
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::Paging;
 use crate::api::query::Query;

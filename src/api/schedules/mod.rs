@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
-use crate::schedules::{Batch, CommandError};
+use crate::schedules::{ScheduleBatch, CommandError};
 
 /// Returns the routes of schedules.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {
@@ -55,7 +55,7 @@ pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<R
 /// equals the first answer even if the schedules were changed or deleted since.
 pub(super) fn created_bulk(ids: &[String], body: &[u8]) -> Result<Response, ApiError> {
     let ids = ids.iter().map(|id| id.parse()).collect::<Result<Vec<_>, _>>();
-    let names = Batch::parse(body)?.names();
+    let names = ScheduleBatch::parse(body)?.names();
     match (ids, names) {
         (Ok(ids), Some(names)) if ids.len() == names.len() => {
             Ok(create_bulk::answer(ids.into_iter().zip(names)))

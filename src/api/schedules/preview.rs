@@ -5,7 +5,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::body::JsonBody;
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::openapi::{BadBody, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};

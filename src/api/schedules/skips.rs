@@ -4,7 +4,7 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::guard::Reader;
+use crate::api::authentication::Reader;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{BadQuery, NoSuchSchedule, Usual};
 use crate::api::paging::Paging;

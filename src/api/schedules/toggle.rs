@@ -4,7 +4,7 @@ use axum::extract::State;
 
 use super::record::ScheduleRecord;
 use crate::api::body::JsonBody;
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
 use crate::api::reply::Data;

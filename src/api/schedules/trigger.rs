@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::guard::Writer;
+use crate::api::authentication::Writer;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
 use crate::api::{ApiError, SharedApi, reply};

@@ -12,7 +12,7 @@ use http::{HeaderValue, header};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::guard::Visitor;
+use super::authentication::Visitor;
 use super::id::UnsubscribeLink;
 use super::openapi::OpenPage;
 use super::{ApiError, SharedApi};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::app::keys;
+use crate::app::encryption_keys;
 use crate::config::{Config, OTHERS, Store, others_can_read};
 use crate::domain::finding::Finding;
 use crate::domain::secret_key::SecretKey;

@@ -7,10 +7,10 @@ use etcd_client::PutOptions;
 use futures_util::future::join_all;
 
 use super::failure::Failure;
-use super::line::{DELETE, GRANT, PUT, REVOKE, STATUS, answer, connect, written};
-use super::look::{Seen, look};
+use super::connection::{DELETE, GRANT, PUT, REVOKE, STATUS, answer, connect, written};
+use super::inspection::{Seen, look};
 use super::settings::ServerSettings;
-use super::view::Keys;
+use super::membership::Keys;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 

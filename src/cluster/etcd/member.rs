@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::Failure;
-use super::line::{GET, GRANT, KEEP_ALIVE, PUT, REVOKE, TXN, WATCH, answer, connect, written};
+use super::connection::{GET, GRANT, KEEP_ALIVE, PUT, REVOKE, TXN, WATCH, answer, connect, written};
 use super::settings::Settings;
 use super::trust::Trust;
-use super::view::{Holder, Keys, Presence, View};
+use super::membership::{Holder, Keys, Presence, Membership};
 use crate::domain::shard::ShardId;
 use crate::runtime::{Clock, Random};
 
@@ -30,7 +30,7 @@ const FASTEST_RETRY: Duration = Duration::from_millis(50);
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 
 /// The last known view of the cluster, or the reason why this replica is not a member.
-pub(super) type Known = Result<View, String>;
+pub(super) type KnownMembership = Result<Membership, String>;
 
 /// The membership of a replica.
 pub(super) struct Member {
@@ -39,7 +39,7 @@ pub(super) struct Member {
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) trust: Arc<Trust>,
-    pub(super) known: watch::Sender<Known>,
+    pub(super) known: watch::Sender<KnownMembership>,
     pub(super) leaving: CancellationToken,
     /// The index of the next server to try.
     pub(super) turn: usize,
@@ -180,7 +180,7 @@ impl Member {
         loop {
             let all = Some(GetOptions::new().with_prefix());
             let listed = answer(&self.clock, GET, client.get(self.keys.all(), all)).await?;
-            let mut view = View::of(&self.keys, listed.kvs());
+            let mut view = Membership::of(&self.keys, listed.kvs());
             let revision = listed.header().map_or(0, |header| header.revision());
             let from = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
             let watching = client.watch(self.keys.all(), Some(from.with_progress_notify()));
@@ -208,7 +208,7 @@ impl Member {
     }
 
     /// Waits for changes and applies them. Returns `false` if the keys must be listed again.
-    async fn follow(&self, changes: &mut WatchStream, view: &mut View) -> Result<bool, Failure> {
+    async fn follow(&self, changes: &mut WatchStream, view: &mut Membership) -> Result<bool, Failure> {
         loop {
             let response = changes.message().await?.ok_or(Failure::Ended)?;
             if response.canceled() || response.compact_revision() > 0 {
@@ -229,7 +229,7 @@ impl Member {
     async fn reconcile(
         &self,
         client: &mut Client,
-        view: &mut View,
+        view: &mut Membership,
         lease: i64,
     ) -> Result<(), Failure> {
         let name = &self.settings.name;
@@ -274,7 +274,7 @@ impl Member {
     async fn take(
         &self,
         client: &Client,
-        view: &mut View,
+        view: &mut Membership,
         lease: i64,
         free: &[ShardId],
     ) -> Result<(), Failure> {

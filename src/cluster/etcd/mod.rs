@@ -13,12 +13,12 @@
 
 mod checkup;
 mod failure;
-mod line;
-mod look;
+mod connection;
+mod inspection;
 mod member;
 mod settings;
 mod trust;
-mod view;
+mod membership;
 
 use std::io;
 use std::sync::Arc;
@@ -31,11 +31,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Cluster, ClusterError, Replacement, Terms};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 pub use checkup::{Inspected, check_up};
-pub use look::{Seen, look};
-use member::{Known, Member};
+pub use inspection::{Seen, look};
+use member::{KnownMembership, Member};
 pub use settings::{InvalidSettings, ServerSettings, Settings};
 use trust::Trust;
-use view::Keys;
+use membership::Keys;
 
 /// The timeout for leaving the cluster.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(2);
 pub struct EtcdCluster {
     clock: Clock,
     trust: Arc<Trust>,
-    known: watch::Receiver<Known>,
+    known: watch::Receiver<KnownMembership>,
     leaving: CancellationToken,
     left: CancellationToken,
 }

@@ -1,12 +1,12 @@
 //! Cron expressions: when a schedule ticks.
 //!
 //! Place in the flow: the front doors parse and preview a user's expression. The scheduler asks a
-//! [`Cadence`] for the next tick of a schedule, and after an outage for the newest missed tick and
+//! [`Recurrence`] for the next tick of a schedule, and after an outage for the newest missed tick and
 //! the number of missed ticks.
 //!
 //! A strict reader of the five-field grammar (`grammar`) converts a user's text into sets
 //! (`fields`). The crate `cron` finds matching wall times in lists written from those sets
-//! (`evaluation`). [`Cadence`] converts wall times to instants by one rule over a timezone's spans
+//! (`evaluation`). [`Recurrence`] converts wall times to instants by one rule over a timezone's spans
 //! (`zone`). Blanks between fields are spaces and tabs; line breaks are not.
 //!
 //! Invariants: a parsed expression matches some date. Ticks are whole minutes on the wall, and a
@@ -16,7 +16,7 @@
 //! Behaviour on failure: any text that is not an expression or a timezone is refused within
 //! microseconds. Nothing else can fail.
 
-mod cadence;
+mod recurrence;
 mod describe;
 mod english;
 mod evaluation;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use chrono_tz::Tz;
 
-pub use cadence::{Cadence, InvalidCadence};
+pub use recurrence::{Recurrence, InvalidRecurrence};
 pub use describe::describe;
 use evaluation::Evaluation;
 use fields::Fields;

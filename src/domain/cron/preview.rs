@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, FixedOffset};
 
-use super::Cadence;
+use super::Recurrence;
 use super::english::{date, time};
 use crate::domain::Timestamp;
 
@@ -18,16 +18,16 @@ pub struct Run {
 }
 
 /// Returns the first `count` runs after `from`; fewer if the year 2100 ends earlier.
-pub fn preview(cadence: &Cadence, from: Timestamp, count: usize) -> Vec<Run> {
-    let ticks = std::iter::successors(cadence.next_after(from), |&tick| cadence.next_after(tick));
-    ticks.take(count).map(|tick| run(cadence, tick)).collect()
+pub fn preview(recurrence: &Recurrence, from: Timestamp, count: usize) -> Vec<Run> {
+    let ticks = std::iter::successors(recurrence.next_after(from), |&tick| recurrence.next_after(tick));
+    ticks.take(count).map(|tick| run(recurrence, tick)).collect()
 }
 
-fn run(cadence: &Cadence, tick: Timestamp) -> Run {
+fn run(recurrence: &Recurrence, tick: Timestamp) -> Run {
     let seconds = tick.as_millis().div_euclid(1000);
-    let zone = cadence.zone();
+    let zone = recurrence.zone();
     let offset = zone.spans()[zone.position(seconds)].offset;
-    Run { utc: tick, local: local(seconds, offset), note: note(cadence, seconds) }
+    Run { utc: tick, local: local(seconds, offset), note: note(recurrence, seconds) }
 }
 
 fn local(instant: i64, offset: i64) -> String {
@@ -36,13 +36,13 @@ fn local(instant: i64, offset: i64) -> String {
     offset.map_or_else(|| utc.to_rfc3339(), |offset| utc.with_timezone(&offset).to_rfc3339())
 }
 
-fn note(cadence: &Cadence, tick: i64) -> Option<String> {
-    let zone = cadence.zone();
+fn note(recurrence: &Recurrence, tick: i64) -> Option<String> {
+    let zone = recurrence.zone();
     let position = zone.position(tick);
     let span = zone.spans()[position];
     let wall = tick + span.offset;
     let shown_again = zone.spans().get(position + 1).is_some_and(|next| next.first_wall() <= wall);
-    if cadence.cron().fields().every_pass() {
+    if recurrence.cron().fields().every_pass() {
         return if wall < span.reach {
             Some(format!("{} is shown twice on this day; this is the second time.", time(wall)))
         } else {
@@ -54,12 +54,12 @@ fn note(cadence: &Cadence, tick: i64) -> Option<String> {
     if shown_again {
         return Some(format!("{} is shown twice on this day; it runs the first time.", time(wall)));
     }
-    if tick == span.start { moved(cadence, span.reach, wall) } else { None }
+    if tick == span.start { moved(recurrence, span.reach, wall) } else { None }
 }
 
 /// Returns the note on a run at the end of the gap of wall times from `first` to before `end`.
-fn moved(cadence: &Cadence, first: i64, end: i64) -> Option<String> {
-    let cron = cadence.cron();
+fn moved(recurrence: &Recurrence, first: i64, end: i64) -> Option<String> {
+    let cron = recurrence.cron();
     let skipped = cron.fields().count(first, end - 1);
     let show = |wall| format!("{} {}", date(wall), time(wall));
     let earliest = cron.evaluation().after(first - 1).filter(|_| skipped > 0).map(show)?;

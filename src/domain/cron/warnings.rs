@@ -5,22 +5,22 @@ use std::time::Duration;
 use super::english::{and, date, month, ordinal, time, weekday};
 use super::fields::{Field, Fields, Form, Unit, longest_month};
 use super::zone::Span;
-use super::{Cadence, preview};
+use super::{Recurrence, preview};
 use crate::domain::Timestamp;
 
 /// The period in which changes of the clock and the next run are searched for.
 const YEAR: Duration = Duration::from_secs(366 * 86_400);
 
 /// Returns sentences about possible surprises in the runs after `from`; most expressions have none.
-pub fn warnings(cadence: &Cadence, from: Timestamp) -> Vec<String> {
-    let fields = cadence.cron().fields();
+pub fn warnings(recurrence: &Recurrence, from: Timestamp) -> Vec<String> {
+    let fields = recurrence.cron().fields();
     let mut warnings = Vec::new();
     warnings.extend(day_fields(fields));
     warnings.extend(missing_days(fields));
-    warnings.extend(far_away(cadence, from));
+    warnings.extend(far_away(recurrence, from));
     let in_order = [fields.minute, fields.hour, fields.day, fields.month, fields.weekday];
     warnings.extend(in_order.iter().filter_map(|field| uneven_step(fields, field)));
-    warnings.extend(clock_changes(cadence, from));
+    warnings.extend(clock_changes(recurrence, from));
     warnings
 }
 
@@ -59,8 +59,8 @@ fn missing_days(fields: &Fields) -> Option<String> {
     })
 }
 
-fn far_away(cadence: &Cadence, from: Timestamp) -> Option<String> {
-    match preview(cadence, from, 1).first() {
+fn far_away(recurrence: &Recurrence, from: Timestamp) -> Option<String> {
+    match preview(recurrence, from, 1).first() {
         None => Some("It does not run again up to the end of the year 2100.".to_owned()),
         Some(run) if run.utc > from.plus(YEAR) => {
             let (day, _) = run.local.split_once('T')?;
@@ -113,48 +113,48 @@ fn in_a_row(field: &Field) -> bool {
 
 /// Returns warnings about the next skipped time and the next repeated time that affect the
 /// expression.
-fn clock_changes(cadence: &Cadence, from: Timestamp) -> Vec<String> {
+fn clock_changes(recurrence: &Recurrence, from: Timestamp) -> Vec<String> {
     let seconds = |at: Timestamp| at.as_millis().div_euclid(1000);
     let (start, end) = (seconds(from), seconds(from.plus(YEAR)));
     let coming = || {
-        let spans = cadence.zone().spans().iter();
+        let spans = recurrence.zone().spans().iter();
         spans.filter(move |span| span.start > start && span.start <= end)
     };
-    let skip = coming().find_map(|span| skipped(cadence, span));
-    let repeat = coming().find_map(|span| repeated(cadence, span));
+    let skip = coming().find_map(|span| skipped(recurrence, span));
+    let repeat = coming().find_map(|span| repeated(recurrence, span));
     skip.into_iter().chain(repeat).collect()
 }
 
-fn skipped(cadence: &Cadence, span: &Span) -> Option<String> {
-    let effect = match cadence.cron().fields().hour.form {
+fn skipped(recurrence: &Recurrence, span: &Span) -> Option<String> {
+    let effect = match recurrence.cron().fields().hour.form {
         Form::Star | Form::StarStep(1) => return None,
         Form::StarStep(_) => "does not run on that day",
         Form::StarList | Form::List => "runs once, when the clock has moved",
     };
     let first_wall = span.first_wall();
-    (cadence.cron().fields().count(span.reach, first_wall - 1) > 0).then(|| {
+    (recurrence.cron().fields().count(span.reach, first_wall - 1) > 0).then(|| {
         format!(
             "On {} the clock of {} moves from {} on to {}: what is due in between {effect}.",
             date(span.reach),
-            cadence.timezone().name(),
+            recurrence.timezone().name(),
             time(span.reach),
             moment(first_wall, span.reach),
         )
     })
 }
 
-fn repeated(cadence: &Cadence, span: &Span) -> Option<String> {
-    let effect = match cadence.cron().fields().hour.form {
+fn repeated(recurrence: &Recurrence, span: &Span) -> Option<String> {
+    let effect = match recurrence.cron().fields().hour.form {
         Form::Star | Form::StarStep(1) => return None,
         Form::StarStep(_) => "runs both times",
         Form::StarList | Form::List => "runs once, the first time",
     };
     let first_wall = span.first_wall();
-    (cadence.cron().fields().count(first_wall, span.reach - 1) > 0).then(|| {
+    (recurrence.cron().fields().count(first_wall, span.reach - 1) > 0).then(|| {
         format!(
             "On {} the clock of {} moves from {} back to {}: what is due in between {effect}.",
             date(span.reach),
-            cadence.timezone().name(),
+            recurrence.timezone().name(),
             time(span.reach),
             moment(first_wall, span.reach),
         )

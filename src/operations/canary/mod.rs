@@ -28,7 +28,7 @@ use crate::domain::audit::Author;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::queue::{SharedQueue, Window};
 use crate::runtime::{Pause, Random, RunError, Worker};
-use crate::store::{JobQuery, SharedStore, Write};
+use crate::store::{JobQuery, SharedStore, WriteContext};
 use crate::telemetry::metrics::{CANARY_TICKS, CanaryResult};
 
 /// The suffix of the canary's host names, which do not resolve in the DNS. The egress guard maps
@@ -219,9 +219,9 @@ impl Worker for Rest {
 }
 
 /// Returns the account, author and audit id of a change that the service itself makes.
-fn write(random: &Random, now: Timestamp) -> Write {
+fn write(random: &Random, now: Timestamp) -> WriteContext {
     let entry = AuditId::new(now, random.bits());
-    Write { account: account(), now, author: Author::SERVICE, entry, once: None }
+    WriteContext { account: account(), now, author: Author::SERVICE, entry, once: None }
 }
 
 /// Returns the start of the minute that contains `at`.

@@ -24,12 +24,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Changes, Due, Index, Member, Queue, Result, Room, SharedQueue, Verdict, Window};
+use super::{Changes, Due, Index, Member, Queue, Result, Capacity, SharedQueue, Verdict, Window};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::runtime::{Clock, TaskKind, Tasks};
-use outage::{Outage, Place};
+use outage::{Outage, IndexPlace};
 
 /// The time between two checks of a server that is away.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -127,9 +127,9 @@ async fn is_well(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bo
 impl Queue for FallbackQueue {
     async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
         match self.outage.place(shard) {
-            Place::Shared => self.or_build(shard, self.shared.adopt(shard, epoch).await),
-            Place::Own => self.own.adopt(shard, epoch).await,
-            Place::Nowhere => Ok(Index::Foreign),
+            IndexPlace::Shared => self.or_build(shard, self.shared.adopt(shard, epoch).await),
+            IndexPlace::Own => self.own.adopt(shard, epoch).await,
+            IndexPlace::Nowhere => Ok(Index::Foreign),
         }
     }
 
@@ -161,9 +161,9 @@ impl Queue for FallbackQueue {
         entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         match self.outage.place(shard) {
-            Place::Shared => self.or_build(shard, self.shared.set_due(shard, epoch, entries).await),
-            Place::Own => self.own.set_due(shard, epoch, entries).await,
-            Place::Nowhere => Ok(Index::Foreign),
+            IndexPlace::Shared => self.or_build(shard, self.shared.set_due(shard, epoch, entries).await),
+            IndexPlace::Own => self.own.set_due(shard, epoch, entries).await,
+            IndexPlace::Nowhere => Ok(Index::Foreign),
         }
     }
 
@@ -175,11 +175,11 @@ impl Queue for FallbackQueue {
         limit: usize,
     ) -> Result<Index<Due>> {
         match self.outage.place(shard) {
-            Place::Shared => {
+            IndexPlace::Shared => {
                 self.or_build(shard, self.shared.due(shard, epoch, (after, now), limit).await)
             }
-            Place::Own => self.own.due(shard, epoch, (after, now), limit).await,
-            Place::Nowhere => Ok(Index::Foreign),
+            IndexPlace::Own => self.own.due(shard, epoch, (after, now), limit).await,
+            IndexPlace::Nowhere => Ok(Index::Foreign),
         }
     }
 
@@ -225,12 +225,12 @@ impl Queue for FallbackQueue {
     }
 
     /// Takes from the own queue first, because its tickets are late already.
-    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        let (own, own_next) = self.own.take(now, room).await?;
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        let (own, own_next) = self.own.take(now, capacity).await?;
         if !own.is_empty() || self.outage.is_mute() {
             return Ok((own, own_next));
         }
-        match self.shared.take(now, room).await {
+        match self.shared.take(now, capacity).await {
             Ok((tickets, next)) => Ok((tickets, next.into_iter().chain(own_next).min())),
             Err(error) => {
                 self.outage.fail_to_give(&error);

@@ -12,7 +12,7 @@ use crate::telemetry::metrics::{DEGRADED, Server};
 
 /// The place of a shard's due index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum IndexPlace {
     /// In the shared queue.
     Shared,
     /// In the own queue.
@@ -85,13 +85,13 @@ impl Outage {
 
     /// Returns the place of the shard's due index. During an outage it also marks the shared index
     /// as stale, because that misses the caller's writes.
-    pub(super) fn place(&self, shard: ShardId) -> Place {
+    pub(super) fn place(&self, shard: ShardId) -> IndexPlace {
         let mut state = self.state();
         if state.is_on {
             state.stale.insert(shard);
-            return if state.built.contains(&shard) { Place::Own } else { Place::Nowhere };
+            return if state.built.contains(&shard) { IndexPlace::Own } else { IndexPlace::Nowhere };
         }
-        if state.stale.contains(&shard) { Place::Nowhere } else { Place::Shared }
+        if state.stale.contains(&shard) { IndexPlace::Nowhere } else { IndexPlace::Shared }
     }
 
     /// Takes note that the shard's shared due index may have missed a write.
@@ -124,23 +124,23 @@ mod tests {
     fn an_index_is_built_anew_at_each_change() {
         let outage = Outage::default();
         let error = QueueError::new("due", "it is down");
-        assert_eq!(outage.place(SHARD), Place::Shared);
+        assert_eq!(outage.place(SHARD), IndexPlace::Shared);
         for _ in 0..2 {
             outage.begin(&error);
-            assert_eq!(outage.place(SHARD), Place::Nowhere);
+            assert_eq!(outage.place(SHARD), IndexPlace::Nowhere);
             outage.was_built(SHARD);
             outage.begin(&error);
-            assert_eq!(outage.place(SHARD), Place::Own, "it is the same outage");
+            assert_eq!(outage.place(SHARD), IndexPlace::Own, "it is the same outage");
             outage.end();
-            assert_eq!(outage.place(SHARD), Place::Nowhere);
+            assert_eq!(outage.place(SHARD), IndexPlace::Nowhere);
             outage.was_shared(SHARD);
-            assert_eq!(outage.place(SHARD), Place::Shared);
+            assert_eq!(outage.place(SHARD), IndexPlace::Shared);
         }
         // An index that no caller asked for during the outage has missed nothing.
         outage.begin(&error);
         outage.end();
-        assert_eq!(outage.place(SHARD), Place::Shared);
+        assert_eq!(outage.place(SHARD), IndexPlace::Shared);
         outage.has_missed(SHARD);
-        assert_eq!(outage.place(SHARD), Place::Nowhere);
+        assert_eq!(outage.place(SHARD), IndexPlace::Nowhere);
     }
 }

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::fallback::LocalQueue;
-use super::{Changes, Due, Index, Member, Queue, Result, Room, Verdict, Window};
+use super::{Changes, Due, Index, Member, Queue, Result, Capacity, Verdict, Window};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -137,8 +137,8 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        Ok(lock(&self.run_queue).take(now, room))
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        Ok(lock(&self.run_queue).take(now, capacity))
     }
 
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
-use crate::queue::{FULL_SHARE, MOST_TICKETS, Room};
+use crate::queue::{FULL_SHARE, MOST_TICKETS, Capacity};
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// Tickets that wait for their start, and tickets that wait for room.
@@ -93,11 +93,11 @@ impl RunQueue {
         }
     }
 
-    pub(super) fn take(&mut self, now: Timestamp, room: &Room) -> (Vec<Ticket>, Option<Timestamp>) {
+    pub(super) fn take(&mut self, now: Timestamp, capacity: &Capacity) -> (Vec<Ticket>, Option<Timestamp>) {
         self.ripen(now);
-        let mut left = Left { room, accounts: HashMap::new(), hosts: HashMap::new() };
+        let mut left = Left { capacity, accounts: HashMap::new(), hosts: HashMap::new() };
         let mut taken = Vec::new();
-        while taken.len() < room.total {
+        while taken.len() < capacity.total {
             let ticket = self.ready.take(|account, hosts| {
                 if !left.has_room_for_account(account) {
                     return (None, false);
@@ -131,20 +131,20 @@ impl RunQueue {
 
 /// The room that is left while tickets are taken.
 struct Left<'a> {
-    room: &'a Room,
+    capacity: &'a Capacity,
     accounts: HashMap<AccountId, usize>,
     hosts: HashMap<HostKey, usize>,
 }
 
 impl Left<'_> {
     fn has_room_for_account(&self, account: AccountId) -> bool {
-        let room = self.room.accounts.get(&account).copied().unwrap_or(self.room.per_account);
-        self.accounts.get(&account).copied().unwrap_or(0) < room
+        let capacity = self.capacity.accounts.get(&account).copied().unwrap_or(self.capacity.per_account);
+        self.accounts.get(&account).copied().unwrap_or(0) < capacity
     }
 
     fn has_room_for_host(&self, host: HostKey) -> bool {
-        let room = self.room.hosts.get(&host).copied().unwrap_or(self.room.per_host);
-        self.hosts.get(&host).copied().unwrap_or(0) < room
+        let capacity = self.capacity.hosts.get(&host).copied().unwrap_or(self.capacity.per_host);
+        self.hosts.get(&host).copied().unwrap_or(0) < capacity
     }
 
     fn use_up(&mut self, ticket: &Ticket) {
@@ -173,8 +173,8 @@ mod tests {
         assert_eq!(queue.queued.len(), MOST_TICKETS);
         let few: Vec<_> = (0..9).map(|n| ticket(2, n)).collect();
         queue.push(&few);
-        let room = Room { total: 18, per_account: 100, per_host: 100, ..Room::default() };
-        let (taken, _) = queue.take(at, &room);
+        let capacity = Capacity { total: 18, per_account: 100, per_host: 100, ..Capacity::default() };
+        let (taken, _) = queue.take(at, &capacity);
         let of_few = taken.iter().filter(|ticket| ticket.account == few[0].account).count();
         assert_eq!((taken.len(), of_few), (18, 9), "in turn");
         assert_eq!(queue.accounts.len(), 1);

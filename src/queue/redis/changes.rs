@@ -67,15 +67,15 @@ pub(super) struct Messenger {
     server: Arc<Server>,
     keys: Keys,
     hints: Arc<Hints>,
-    kept: Mutex<Kept>,
+    kept: Mutex<PendingHints>,
     /// Notified when a hint is kept.
     keeping: Notify,
 }
 
 /// Hints that the server did not take.
 #[derive(Default)]
-struct Kept {
-    shards: BTreeMap<ShardId, KeptOf>,
+struct PendingHints {
+    shards: BTreeMap<ShardId, PendingShard>,
     /// The shard whose hints were tried last.
     last: Option<ShardId>,
     /// Set from the first hint that the server did not take until no hint is kept any more.
@@ -83,12 +83,12 @@ struct Kept {
 }
 
 #[derive(Default)]
-struct KeptOf {
+struct PendingShard {
     schedules: BTreeSet<Member>,
     all: bool,
 }
 
-impl Kept {
+impl PendingHints {
     fn keep(&mut self, shard: ShardId, changes: &Changes) {
         let kept = self.shards.entry(shard).or_default();
         kept.schedules.extend(&changes.schedules);
@@ -103,7 +103,7 @@ impl Kept {
         self.after_last().is_none()
     }
 
-    fn after_last(&self) -> Option<(&ShardId, &KeptOf)> {
+    fn after_last(&self) -> Option<(&ShardId, &PendingShard)> {
         let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
         self.shards.range((after, Bound::Unbounded)).next()
     }
@@ -116,7 +116,7 @@ impl Kept {
         self.is_away = next.is_some();
         self.last = next;
         let next = next.and_then(|shard| self.shards.remove_entry(&shard));
-        next.map(|(shard, KeptOf { schedules, all })| {
+        next.map(|(shard, PendingShard { schedules, all })| {
             (shard, Changes { schedules: schedules.into_iter().collect(), all })
         })
     }
@@ -185,7 +185,7 @@ impl Messenger {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, PendingHints> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -205,7 +205,7 @@ mod tests {
             };
             Changes::of((from..to).map(member).collect::<Vec<_>>())
         };
-        let mut kept = Kept::default();
+        let mut kept = PendingHints::default();
         kept.keep(ShardId(1), &some(0, 600));
         kept.keep(ShardId(1), &some(300, 1_000));
         kept.keep(ShardId(0), &some(0, 1_001));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_shard_that_stays_away_keeps_back_no_other() {
-        let mut kept = Kept::default();
+        let mut kept = PendingHints::default();
         kept.keep(ShardId(0), &Changes::all());
         kept.keep(ShardId(1), &Changes::all());
         assert_eq!(kept.next(), Some((ShardId(0), Changes::all())));

@@ -22,8 +22,8 @@ mod failure;
 mod hints;
 mod keys;
 mod nodes;
-mod rest;
-mod room;
+mod back_off;
+mod capacity;
 mod run_queue;
 mod server;
 mod settings;
@@ -35,7 +35,7 @@ use async_trait::async_trait;
 use redis::Script;
 use tokio::sync::Notify;
 
-use super::{Changes, Due, Index, Member, Queue, Result, Room, Standing, Verdict, Window};
+use super::{Changes, Due, Index, Member, Queue, Result, Capacity, Standing, Verdict, Window};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -160,8 +160,8 @@ impl Queue for RedisQueue {
         self.run_queue.push(&lent, &self.keys, tickets).await.map(drop)
     }
 
-    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        self.run_queue.take(&self.server, &self.keys, now, room).await
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+        self.run_queue.take(&self.server, &self.keys, now, capacity).await
     }
 
     async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {

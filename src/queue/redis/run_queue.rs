@@ -15,14 +15,14 @@ use redis::Script;
 
 use super::due::millis;
 use super::keys::Keys;
-use super::rest::Rest;
-use super::room::{binding, part, use_up};
+use super::back_off::BackOff;
+use super::capacity::{binding, part, use_up};
 use super::server::{Lent, Server};
 use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::queue::{FULL_SHARE, MOST_TICKETS, Result, Room};
+use crate::queue::{FULL_SHARE, MOST_TICKETS, Result, Capacity};
 use crate::runtime::Clock;
 use crate::runtime::faults;
 use crate::telemetry::metrics::TICKETS_DROPPED;
@@ -47,7 +47,7 @@ pub(super) struct RunQueue {
     taker: u64,
     requests: AtomicU64,
     begin: AtomicUsize,
-    rest: Rest,
+    rest: BackOff,
     clock: Clock,
 }
 
@@ -71,7 +71,7 @@ impl RunQueue {
             taker,
             requests: AtomicU64::new(0),
             begin: AtomicUsize::new(0),
-            rest: Rest::new(clock.clone()),
+            rest: BackOff::new(clock.clone()),
             clock,
         }
     }
@@ -109,19 +109,19 @@ impl RunQueue {
         server: &Server,
         keys: &Keys,
         now: Timestamp,
-        room: &Room,
+        capacity: &Capacity,
     ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let lent = server.connect("take").await?;
         let mut seen = self.look(&lent, keys, now).await?;
         let mut next = seen.iter().filter_map(|seen| seen.next).min();
         seen.retain(|seen| seen.ready + seen.due > 0);
-        if seen.is_empty() || room.total == 0 {
+        if seen.is_empty() || capacity.total == 0 {
             return Ok((Vec::new(), next));
         }
         let mut failed = self.ripen(&lent, keys, now, &seen).await.err();
         let begin = self.begin.fetch_add(1, Ordering::Relaxed) % seen.len();
         seen.rotate_left(begin);
-        let (mut left, seen_shards) = (room.clone(), seen.len());
+        let (mut left, seen_shards) = (capacity.clone(), seen.len());
         left.total = left.total.min(BATCH);
         let mut taken = Vec::new();
         // A shard that fails must not lose the tickets that others have handed out.
@@ -152,8 +152,8 @@ impl RunQueue {
                 next = Some(now);
                 break;
             }
-            let room = (&left, left.total);
-            match self.take_from(server, lent, keys, shard, room).await {
+            let capacity = (&left, left.total);
+            match self.take_from(server, lent, keys, shard, capacity).await {
                 Ok((tickets, _)) => {
                     use_up(&mut left, &tickets);
                     taken.extend(tickets);
@@ -219,9 +219,9 @@ impl RunQueue {
         lent: &Lent,
         keys: &Keys,
         shard: ShardId,
-        (room, most): (&Room, usize),
+        (capacity, most): (&Capacity, usize),
     ) -> Result<(Vec<Ticket>, bool)> {
-        if room.total == 0 {
+        if capacity.total == 0 {
             return Ok((Vec::new(), true));
         }
         let request = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -229,15 +229,15 @@ impl RunQueue {
         script.key(keys.turn(shard)).key(keys.taken(shard, self.taker));
         script.arg(format!("{request:016x}")).arg(millis(ANSWER_LIFE));
         script.arg(&first_host(self.taker, request)[..]);
-        script.arg(room.total).arg(room.per_account).arg(room.per_host);
-        let most = most.min(room.total);
-        let accounts: Vec<_> = binding(&room.accounts, room.per_account, most).collect();
+        script.arg(capacity.total).arg(capacity.per_account).arg(capacity.per_host);
+        let most = most.min(capacity.total);
+        let accounts: Vec<_> = binding(&capacity.accounts, capacity.per_account, most).collect();
         script.arg(accounts.len());
-        for (account, room) in accounts {
-            script.arg(&account.to_bytes()[..]).arg(room);
+        for (account, capacity) in accounts {
+            script.arg(&account.to_bytes()[..]).arg(capacity);
         }
-        for (host, room) in binding(&room.hosts, room.per_host, most) {
-            script.arg(&host.0.to_be_bytes()[..]).arg(room);
+        for (host, capacity) in binding(&capacity.hosts, capacity.per_host, most) {
+            script.arg(&host.0.to_be_bytes()[..]).arg(capacity);
         }
         let mut link = lent.link();
         let first = lent.answer("take", script.invoke_async(&mut link)).await;

@@ -9,13 +9,13 @@ use super::options::options;
 use super::pool::{Connections, Within};
 use super::{PostgresStore, Settings, failed_in};
 use crate::domain::AccountId;
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::months::Months;
 use crate::store::sql::access::{Access, Database, Work};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::secrets::proofs;
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{KeyProof, Result, StoreErrorKind};
 
 /// The time limit of reads that scan whole tables.
@@ -41,12 +41,12 @@ impl Database for PostgresStore {
         &self.months
     }
 
-    fn vault(&self) -> &Vault {
-        &self.vault
+    fn encrypted_fields(&self) -> &EncryptedFields {
+        &self.encrypted_fields
     }
 
-    fn damage(&self) -> &Arc<Damage> {
-        &self.damage
+    fn corrupt_rows(&self) -> &Arc<CorruptRows> {
+        &self.corrupt_rows
     }
 
     async fn history_transaction<T: Send + 'static>(

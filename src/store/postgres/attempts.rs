@@ -7,7 +7,7 @@ use crate::domain::outcome::{Exchange, Response};
 use crate::store::ending::Ending;
 use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::sql::fault::Outcome;
-use crate::store::stored::timings_text;
+use crate::store::encoding::timings_text;
 use crate::store::{Completion, End};
 
 /// Records the ended attempts whose outcome is retryable. A response is stored only for the last

@@ -8,7 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::commit;
-use super::definitions::Known;
+use super::definition_cache::CachedDefinitions;
 use super::ending::Manner;
 use super::late;
 use super::values::number;
@@ -18,8 +18,8 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::runtime::faults;
 use crate::store::claims::{FIRST, LEASE_KEPT, next_page};
-use crate::store::damage::{Damage, Kept, unreadable};
-use crate::store::life::GOING;
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
+use crate::store::deletion::GOING;
 use crate::store::rows::unfit;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::sql::fault::{Outcome, Remedy};
@@ -40,13 +40,13 @@ pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
 impl FromRow<'_, PgRow> for Taken {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        Self::read(row, &Known::default())
+        Self::read(row, &CachedDefinitions::default())
     }
 }
 
 impl Taken {
     /// As a row says, but for what is known of its version, which is not in it then.
-    pub(super) fn read(row: &PgRow, known: &Known) -> sqlx::Result<Self> {
+    pub(super) fn read(row: &PgRow, known: &CachedDefinitions) -> sqlx::Result<Self> {
         Ok(Self {
             job: row.try_get("id")?,
             attempt: number::<i16, _>(row, "attempt_number")?,
@@ -55,7 +55,7 @@ impl Taken {
     }
 }
 
-fn claimed(row: &PgRow, known: &Known) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
+fn claimed(row: &PgRow, known: &CachedDefinitions) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
     let secrets: Option<String> = row.try_get("signing_secrets")?;
     let read = |json: String| {
         let rows = serde_json::from_str(&json).ok().and_then(SecretRow::read);
@@ -248,8 +248,8 @@ impl ClaimStore for PostgresStore {
                 Ok(query.fetch_all(connection).await?)
             })
         });
-        let rows: Vec<Kept<JobId, _>> = rows.await?;
-        Ok(self.damage.leave_out("job", rows))
+        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
     }
 
     async fn late_of_each(
@@ -261,7 +261,7 @@ impl ClaimStore for PostgresStore {
             Box::pin(late::of_each(connection, before, after))
         });
         let (accounts, rows) = found.await?;
-        Ok((self.damage.leave_out("job", rows), next_page(&accounts)))
+        Ok((self.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
@@ -272,8 +272,8 @@ impl ClaimStore for PostgresStore {
                 Ok(query.fetch_all(connection).await?)
             })
         });
-        let rows: Vec<Kept<JobId, _>> = rows.await?;
-        Ok(self.damage.leave_out("job", rows))
+        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
@@ -283,8 +283,8 @@ impl ClaimStore for PostgresStore {
                 Ok(query.fetch_all(connection).await?)
             })
         });
-        let rows: Vec<Kept<JobId, _>> = rows.await?;
-        Ok(self.damage.leave_out("job", rows))
+        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
     }
 }
 
@@ -300,12 +300,12 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        let (jobs, damage): (Arc<[JobId]>, _) = (jobs.into(), self.damage.clone());
+        let (jobs, corrupt_rows): (Arc<[JobId]>, _) = (jobs.into(), self.corrupt_rows.clone());
         let claims = self.executor.run(operation, Within::Statement, move |connection| {
-            Box::pin(claimed_by(connection, query, claim, jobs.clone(), damage.clone()))
+            Box::pin(claimed_by(connection, query, claim, jobs.clone(), corrupt_rows.clone()))
         });
         let (claims, secrets) = claims.await?;
-        Ok(self.vault.open_claims(claims, secrets))
+        Ok(self.encrypted_fields.open_claims(claims, secrets))
     }
 }
 
@@ -315,22 +315,22 @@ async fn claimed_by(
     query: &'static str,
     claim: Claim,
     jobs: Arc<[JobId]>,
-    damage: Arc<Damage>,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> Outcome<(Claims, Secrets)> {
-    let rows: Vec<Kept<JobId, Taken>> = sqlx::query_as(query)
+    let rows: Vec<ReadableRow<JobId, Taken>> = sqlx::query_as(query)
         .bind(claim.executor)
         .bind(claim.now)
         .bind(&*jobs)
         .fetch_all(connection)
         .await?;
-    let (mut claims, secrets) = sort(damage.leave_out("job", rows), &damage);
+    let (mut claims, secrets) = sort(corrupt_rows.leave_out("job", rows), &corrupt_rows);
     let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
     claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
     Ok((claims, secrets))
 }
 
 /// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.
-pub(super) fn sort(jobs: Vec<Taken>, damage: &Damage) -> (Claims, Secrets) {
+pub(super) fn sort(jobs: Vec<Taken>, corrupt_rows: &CorruptRows) -> (Claims, Secrets) {
     let (mut claims, mut secrets) = (Claims::default(), Secrets::new());
     for Taken { job, attempt, claimed } in jobs {
         match claimed {
@@ -339,7 +339,7 @@ pub(super) fn sort(jobs: Vec<Taken>, damage: &Damage) -> (Claims, Secrets) {
                 claims.taken.push(claimed);
             }
             Err(why) => {
-                damage.tell("job", &job, &why);
+                corrupt_rows.tell("job", &job, &why);
                 claims.unreadable.push(Unreadable { job, attempt, failure: unreadable() });
             }
         }

@@ -13,7 +13,7 @@ use super::ending::{Manner, Settled, settle};
 use super::values::column;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults;
-use crate::store::ending::{Ended, Ending};
+use crate::store::ending::{EndedJob, Ending};
 use crate::store::job_rows::history_columns;
 use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::sql::connection::Connection;
@@ -21,7 +21,7 @@ use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
-use crate::store::stored::timings_text;
+use crate::store::encoding::timings_text;
 use crate::store::{Committed, Completion, Fate, StoreErrorKind};
 
 /// The approximate maximum size, in bytes, of the responses in one statement.
@@ -51,7 +51,7 @@ pub(super) async fn commit(
     let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
     let connection = &mut Connection::from(connection);
     committed.tickets.append(&mut tickets(connection, &waiting).await?);
-    let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
+    let ended: Vec<EndedJob> = endings.iter().filter_map(Ending::ended).collect();
     committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
     committed.events = raise(connection, now, 0, &endings, &alerts).await?;
     Ok(committed)

@@ -9,7 +9,7 @@ use super::fire::{Order, fire, is_one_statement};
 use super::{PostgresStore, Within};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{ScheduleId, Timestamp};
-use crate::store::damage::Kept;
+use crate::store::corrupt_rows::ReadableRow;
 use crate::store::firing::check;
 use crate::store::rows::read_rows;
 use crate::store::sql::shards;
@@ -103,8 +103,8 @@ impl FiringStore for PostgresStore {
                 Ok(query.fetch_all(connection).await?)
             })
         });
-        let rows: Vec<Kept<ScheduleId, _>> = rows.await?;
-        Ok(self.damage.leave_out("schedule", rows))
+        let rows: Vec<ReadableRow<ScheduleId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("schedule", rows))
     }
 
     async fn unstarted(
@@ -152,13 +152,13 @@ impl PostgresStore {
             true => Within::Statement,
             false => Within::Transaction,
         };
-        let (damage, known) = (self.damage.clone(), order.known.clone());
+        let (corrupt_rows, known) = (self.corrupt_rows.clone(), order.known.clone());
         let fired = self.scheduler.run(operation, within, move |connection| {
-            Box::pin(fire(connection, order.clone(), damage.clone()))
+            Box::pin(fire(connection, order.clone(), corrupt_rows.clone()))
         });
         let (fired, claims, secrets) = fired.await?;
         let new = known.new_of(&claims.taken);
-        let claims = self.vault.open_claims(claims, secrets);
+        let claims = self.encrypted_fields.open_claims(claims, secrets);
         self.definitions.keep(new, &claims.unreadable);
         Ok((fired, claims))
     }

@@ -6,7 +6,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::claims::ACCOUNTS_AT_ONCE;
-use crate::store::damage::Kept;
+use crate::store::corrupt_rows::ReadableRow;
 use crate::store::sql::fault::Outcome;
 
 /// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
@@ -36,7 +36,7 @@ pub(super) async fn of_each(
     connection: &mut PgConnection,
     before: Timestamp,
     after: Option<AccountId>,
-) -> Outcome<(Vec<AccountId>, Vec<Kept<JobId, Ticket>>)> {
+) -> Outcome<(Vec<AccountId>, Vec<ReadableRow<JobId, Ticket>>)> {
     let query = sqlx::query_scalar(WAITING).bind(after.unwrap_or(AccountId::from_bytes([0; 16])));
     let query = query.bind(i64::from(ACCOUNTS_AT_ONCE));
     let accounts: Vec<AccountId> = query.fetch_all(&mut *connection).await?;

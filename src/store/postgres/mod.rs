@@ -5,7 +5,7 @@
 //!
 //! # Connections
 //!
-//! Modules: `open`, `pool`, `places`. There are three pools, so that no stage waits behind another:
+//! Modules: `open`, `pool`, `connection_limiter`. There are three pools, so that no stage waits behind another:
 //!
 //! - `api`: users' requests (accounts, users, schedules, jobs),
 //! - `scheduler`: leaders and sweeps (firing, upkeep),
@@ -100,7 +100,7 @@ mod checkup;
 mod claims;
 mod commit;
 mod copy;
-mod definitions;
+mod definition_cache;
 mod ending;
 mod fence;
 mod fire;
@@ -112,7 +112,7 @@ mod options;
 mod others;
 mod partitions;
 mod passing;
-mod places;
+mod connection_limiter;
 mod pool;
 mod prune;
 mod runs;
@@ -127,14 +127,14 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::damage::Damage;
+use super::corrupt_rows::CorruptRows;
 use super::months::Months;
-use super::vault::Vault;
+use super::encrypted_fields::EncryptedFields;
 use crate::domain::AccountId;
 use crate::runtime::Tasks;
 use crate::store::sql::fault::Fault;
 pub use checkup::{Deployment, check_up};
-use definitions::Definitions;
+use definition_cache::DefinitionCache;
 use pool::{Connections, Within};
 
 /// The maximum time that closing waits for work in progress.
@@ -211,9 +211,9 @@ pub struct PostgresStore {
     present: AtomicI64,
     /// The days that are over but are kept, because a job ended late, and when that was found.
     late_days: tokio::sync::Mutex<BTreeMap<partitions::Day, i64>>,
-    damage: Arc<Damage>,
-    definitions: Definitions,
-    vault: Vault,
+    corrupt_rows: Arc<CorruptRows>,
+    definitions: DefinitionCache,
+    encrypted_fields: EncryptedFields,
     /// The deleted accounts for which this replica has fenced the shards.
     fenced: Mutex<HashSet<AccountId>>,
     months: Months,

@@ -8,17 +8,17 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use super::definitions::Definitions;
+use super::definition_cache::DefinitionCache;
 use super::options::{address, options};
 use super::pool::{ACQUIRE, Connections};
 use super::{PostgresStore, Settings};
 use crate::runtime::{Clock, Tasks};
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::months::Months;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::sql::quotas::Counts;
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{Result, Sealer};
 use crate::telemetry::metrics::Pool;
 
@@ -63,7 +63,7 @@ impl PostgresStore {
         let address = address(&settings.url).map_err(|fault| fault.of("open"))?;
         let options = options(settings).unwrap_or(address);
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
-        let damage = Arc::<Damage>::default();
+        let corrupt_rows = Arc::<CorruptRows>::default();
         let connections = |size, name: &'static str, whose, timeouts| {
             let pool = pool(options.clone().application_name(name), size, timeouts);
             Connections::new(pool, settings.clone(), tasks.clone(), whose)
@@ -90,9 +90,9 @@ impl PostgresStore {
             present: AtomicI64::new(0),
             late_days: tokio::sync::Mutex::default(),
             fenced: Mutex::default(),
-            vault: Vault::new(sealer.clone(), damage.clone()),
-            damage,
-            definitions: Definitions::new(Clock::system()),
+            encrypted_fields: EncryptedFields::new(sealer.clone(), corrupt_rows.clone()),
+            corrupt_rows,
+            definitions: DefinitionCache::new(Clock::system()),
             settings,
             tasks,
         })

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::Settings;
 use super::options::renew_password;
-use super::places::Places;
+use super::connection_limiter::ConnectionLimiter;
 use crate::runtime::{Clock, TaskKind, Tasks};
 use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::{Result, StoreErrorKind};
@@ -48,7 +48,7 @@ pub(super) enum Within {
 /// A pool of connections to the server, which are opened when they are needed.
 pub(in crate::store) struct Connections {
     pool: PgPool,
-    places: Arc<Places>,
+    places: Arc<ConnectionLimiter>,
     settings: Arc<Settings>,
     tasks: Tasks,
     whose: Pool,
@@ -56,7 +56,7 @@ pub(in crate::store) struct Connections {
 
 impl Connections {
     pub(super) fn new(pool: PgPool, settings: Arc<Settings>, tasks: Tasks, whose: Pool) -> Self {
-        let places = Arc::new(Places::new(pool.options().get_max_connections(), Clock::system()));
+        let places = Arc::new(ConnectionLimiter::new(pool.options().get_max_connections(), Clock::system()));
         Self { pool, places, settings, tasks, whose }
     }
 

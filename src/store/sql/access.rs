@@ -9,9 +9,9 @@ use super::fault::Outcome;
 use super::query::{Query, ReadRow, ScalarQuery};
 use crate::domain::AccountId;
 use crate::store::Result;
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::months::Months;
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 
 /// The future of a unit of work.
 pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = Outcome<T>> + Send + 'c>>;
@@ -154,9 +154,9 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     /// The background counts of the jobs of a month.
     fn months(&self) -> &Months;
     /// The cipher of secret columns.
-    fn vault(&self) -> &Vault;
+    fn encrypted_fields(&self) -> &EncryptedFields;
     /// The log of corrupt rows.
-    fn damage(&self) -> &Arc<Damage>;
+    fn corrupt_rows(&self) -> &Arc<CorruptRows>;
 
     /// Runs a transaction of a user's request that may add to the history of jobs.
     fn history_transaction<T: Send + 'static>(

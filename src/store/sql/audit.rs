@@ -16,13 +16,13 @@ use crate::store::audit::{bounds, list_text, page};
 use crate::store::batch_rows::{batch_row, json};
 use crate::store::hex::Hex;
 use crate::store::sql;
-use crate::store::{Act, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, Write};
+use crate::store::{AuditContext, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, WriteContext};
 
 /// Records that `action` was done to each of the objects. The answer to the call is about them, so
 /// its reservation, if it has one, keeps them.
 pub(in crate::store) async fn record<T: Display>(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     action: Action,
     objects: impl IntoIterator<Item = T>,
 ) -> Outcome<()> {
@@ -34,7 +34,7 @@ pub(in crate::store) async fn record<T: Display>(
 /// Records an action on one object that made another one, which the answer is about.
 pub(in crate::store) async fn record_making(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     action: Action,
     object: impl Display,
     made: impl Display,
@@ -49,7 +49,7 @@ batch_row! {
 
 async fn insert(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     action: Action,
     objects: &[String],
 ) -> Outcome<()> {
@@ -74,15 +74,15 @@ async fn insert(
 
 #[async_trait]
 impl<D: Database> AuditStore for D {
-    async fn enter_rotation(&self, act: &Act) -> Result<()> {
-        let (write, key) = (act.on(INSTALLATION), self.vault().sealer.first().to_owned());
+    async fn enter_rotation(&self, act: &AuditContext) -> Result<()> {
+        let (write, key) = (act.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
         let work = self.api().transaction("enter_rotation", move |connection| {
             Box::pin(record(connection, write, Action::SecretsRotated, [key.clone()]))
         });
         work.await
     }
 
-    async fn enter_restoration(&self, act: &Act) -> Result<()> {
+    async fn enter_restoration(&self, act: &AuditContext) -> Result<()> {
         let (write, until) = (act.on(INSTALLATION), act.now);
         let work = self.api().transaction("enter_restoration", move |connection| {
             Box::pin(record(connection, write, Action::StoreRestored, [until]))
@@ -90,7 +90,7 @@ impl<D: Database> AuditStore for D {
         work.await
     }
 
-    async fn enter_reading(&self, write: &Write, how: Action) -> Result<()> {
+    async fn enter_reading(&self, write: &WriteContext, how: Action) -> Result<()> {
         let write = *write;
         let work = self.api().transaction("enter_reading", move |connection| {
             Box::pin(record(connection, write, how, [write.account]))

@@ -18,13 +18,13 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::batch_rows::{Of, json, json_ids};
 use crate::store::hex::Hex;
-use crate::store::life::{
+use crate::store::deletion::{
     self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
     GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, clear, count_rows,
 };
 use crate::store::{
     DeletedAccount, DeletedPlace, Erased, INSTALLATION, LifeStore, Result, SkipPlace, StoredMonth,
-    StoredSkip, StoredVersion, Write, sql,
+    StoredSkip, StoredVersion, WriteContext, sql,
 };
 
 #[async_trait]
@@ -38,7 +38,7 @@ impl<D: Database> LifeStore for D {
         let query = sql::query_as(VERSIONS).bind(account);
         let query = query.bind(after.unwrap_or(FIRST_VERSION)).bind(i64::from(limit));
         let mut versions: Vec<StoredVersion> = self.api().all("versions", query).await?;
-        versions.iter_mut().for_each(|version| self.vault().open_version(account, version));
+        versions.iter_mut().for_each(|version| self.encrypted_fields().open_version(account, version));
         Ok(versions)
     }
 
@@ -57,7 +57,7 @@ impl<D: Database> LifeStore for D {
         self.api().all("months", sql::query_as(MONTHS).bind(account)).await
     }
 
-    async fn delete_account(&self, write: &Write) -> Result<bool> {
+    async fn delete_account(&self, write: &WriteContext) -> Result<bool> {
         let write = *write;
         let deleted = self.api().transaction("delete_account", move |connection| {
             Box::pin(delete_account(connection, write))
@@ -123,7 +123,7 @@ async fn plan_once(connection: &mut Connection<'_>) -> Outcome<()> {
 }
 
 /// Deletes an account and records the deletion.
-async fn delete_account(connection: &mut Connection<'_>, write: Write) -> Outcome<bool> {
+async fn delete_account(connection: &mut Connection<'_>, write: WriteContext) -> Outcome<bool> {
     let account = write.account;
     let query = sql::query_scalar(DELETE).bind(account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
@@ -138,7 +138,7 @@ async fn delete_account(connection: &mut Connection<'_>, write: Write) -> Outcom
         .execute(&mut *connection)
         .await?;
     // The account's own log goes with it.
-    let write = Write { account: INSTALLATION, ..write };
+    let write = WriteContext { account: INSTALLATION, ..write };
     audit::record(connection, write, Action::AccountDeleted, [account]).await?;
     Ok(true)
 }

@@ -8,11 +8,11 @@ use super::connection::Connection;
 use super::fault::{Fault, Outcome};
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
-use crate::domain::call::Once;
+use crate::domain::call::Idempotency;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::idempotency::{READ, StoredKey, TAKEN_OVER, objects_text};
-use crate::store::vault::Vault;
-use crate::store::{IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, Write, sql};
+use crate::store::encrypted_fields::EncryptedFields;
+use crate::store::{IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, WriteContext, sql};
 
 pub(in crate::store) const OLD_KEYS: OldRows =
     OldRows { table: "idempotency_keys", condition: "reserved_at < $1", order: "reserved_at" };
@@ -25,15 +25,15 @@ impl<D: Database> IdempotencyStore for D {
         now: Timestamp,
         reservation: &Reservation,
     ) -> Result<Reserved> {
-        let (new, vault) = (*reservation, self.vault().clone());
+        let (new, encrypted_fields) = (*reservation, self.encrypted_fields().clone());
         let reserved = self.api().transaction("reserve", move |connection| {
-            Box::pin(reserve(connection, vault.clone(), account, now, new))
+            Box::pin(reserve(connection, encrypted_fields.clone(), account, now, new))
         });
         reserved.await
     }
 
-    async fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> Result<()> {
-        let answer = self.vault().seal_answer(account, once.key, answer);
+    async fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> Result<()> {
+        let answer = self.encrypted_fields().seal_answer(account, once.key, answer);
         let keep = sql::query(
             "UPDATE idempotency_keys SET answer = $4
              WHERE id = $1 AND account_id = $2 AND holder = $3 AND answer IS NULL",
@@ -43,7 +43,7 @@ impl<D: Database> IdempotencyStore for D {
         Ok(())
     }
 
-    async fn release(&self, account: AccountId, once: Once) -> Result<()> {
+    async fn release(&self, account: AccountId, once: Idempotency) -> Result<()> {
         let release = sql::query(
             "DELETE FROM idempotency_keys
              WHERE id = $1 AND account_id = $2 AND holder = $3 AND action IS NULL
@@ -65,7 +65,7 @@ impl<D: Database> IdempotencyStore for D {
 /// Returns an error if another call has taken the key over: then nothing may take effect.
 pub(in crate::store) async fn mark(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     action: Action,
     objects: &[String],
 ) -> Outcome<()> {
@@ -89,7 +89,7 @@ pub(in crate::store) async fn mark(
 
 async fn reserve(
     connection: &mut Connection<'_>,
-    vault: Vault,
+    encrypted_fields: EncryptedFields,
     account: AccountId,
     now: Timestamp,
     new: Reservation,
@@ -111,10 +111,10 @@ async fn reserve(
     }
     // The first look takes no lock: with one, concurrent calls with the key would keep each other
     // from the answer.
-    let mut said = judge(connection, "", &vault, account, now, &new).await?;
+    let mut said = judge(connection, "", &encrypted_fields, account, now, &new).await?;
     if matches!(said, None | Some(Reserved::Unanswered(_))) {
         let skip_locked = connection.dialect().skip_locked();
-        said = judge(connection, skip_locked, &vault, account, now, &new).await?;
+        said = judge(connection, skip_locked, &encrypted_fields, account, now, &new).await?;
     }
     match said {
         Some(said @ Reserved::Unanswered(_)) => {
@@ -133,7 +133,7 @@ async fn reserve(
 async fn judge(
     connection: &mut Connection<'_>,
     locking: &'static str,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     account: AccountId,
     now: Timestamp,
     new: &Reservation,
@@ -145,7 +145,7 @@ async fn judge(
     // The key is missing or locked: another call is taking it, it was removed and is free at the
     // next try, or the account was deleted.
     let Some(mut stored) = stored else { return Ok(Some(Reserved::Running)) };
-    vault.open_answer(account, key, &mut stored);
+    encrypted_fields.open_answer(account, key, &mut stored);
     Ok(stored.judge(now, new))
 }
 
@@ -172,7 +172,7 @@ async fn take(
 }
 
 /// Gives the key of a call that took effect to the call that answers for it.
-async fn take_over(connection: &mut Connection<'_>, account: AccountId, once: Once) -> Outcome<()> {
+async fn take_over(connection: &mut Connection<'_>, account: AccountId, once: Idempotency) -> Outcome<()> {
     sql::query("UPDATE idempotency_keys SET holder = $3 WHERE id = $1 AND account_id = $2")
         .bind(once.key)
         .bind(account)
@@ -182,6 +182,6 @@ async fn take_over(connection: &mut Connection<'_>, account: AccountId, once: On
     Ok(())
 }
 
-fn holder(once: Once) -> Vec<u8> {
+fn holder(once: Idempotency) -> Vec<u8> {
     once.holder.to_be_bytes().to_vec()
 }

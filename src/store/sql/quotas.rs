@@ -15,7 +15,7 @@ use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::hex::Hex;
 use crate::store::months::{Counter, oldest_kept};
 use crate::store::quotas::jobs;
-use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, Write, sql};
+use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, WriteContext, sql};
 
 #[async_trait]
 impl<D: Database> QuotaStore for D {
@@ -71,7 +71,7 @@ fn ids(accounts: &[AccountId]) -> String {
 /// if there is none left.
 pub(super) async fn take_one(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     quota: u64,
 ) -> Outcome<Option<Triggered>> {
     let wanted = Wanted { account: write.account, quota, jobs: 1 };

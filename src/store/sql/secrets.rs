@@ -11,7 +11,7 @@ use super::fault::{Fault, Outcome};
 use super::values::RowId;
 use crate::domain::AccountId;
 use crate::store::secrets::SealedRow;
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{
     KeyProof, OpenError, Resealed, Result, SealedTable, SecretStore, StoreErrorKind, sql,
 };
@@ -20,13 +20,13 @@ use crate::store::{
 impl<D: Database> SecretStore for D {
     async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
         let known = self.key_proofs().await?;
-        let new = new_keys(self.vault(), &known, others);
+        let new = new_keys(self.encrypted_fields(), &known, others);
         if new.map_err(|fault| fault.of("use_keys"))?.is_empty() {
             return Ok(());
         }
-        let (others, vault) = (others.to_vec(), self.vault().clone());
+        let (others, encrypted_fields) = (others.to_vec(), self.encrypted_fields().clone());
         let noted = self.api().transaction("use_keys", move |connection| {
-            Box::pin(note(connection, vault.clone(), others.clone()))
+            Box::pin(note(connection, encrypted_fields.clone(), others.clone()))
         });
         noted.await
     }
@@ -36,10 +36,10 @@ impl<D: Database> SecretStore for D {
     }
 
     async fn stale_secrets(&self) -> Result<u64> {
-        let vault = self.vault().clone();
+        let encrypted_fields = self.encrypted_fields().clone();
         let counted = self.api().patient_read("stale_secrets", move |connection| {
-            let vault = vault.clone();
-            Box::pin(async move { stale(connection, &vault).await })
+            let encrypted_fields = encrypted_fields.clone();
+            Box::pin(async move { stale(connection, &encrypted_fields).await })
         });
         counted.await
     }
@@ -47,17 +47,17 @@ impl<D: Database> SecretStore for D {
     /// Finds the rows before the write transaction: that may take long, and other writers of SQLite
     /// would have to wait.
     async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
-        let vault = self.vault().clone();
+        let encrypted_fields = self.encrypted_fields().clone();
         let found = self.api().patient_read("reseal", move |connection| {
-            let vault = vault.clone();
-            Box::pin(async move { find(connection, &vault, table, after, limit).await })
+            let encrypted_fields = encrypted_fields.clone();
+            Box::pin(async move { find(connection, &encrypted_fields, table, after, limit).await })
         });
         let found: Arc<[RowId]> = found.await?.into();
         let Some(RowId(last)) = found.last().copied() else { return Ok(Resealed::default()) };
-        let vault = self.vault().clone();
+        let encrypted_fields = self.encrypted_fields().clone();
         let resealed = self.api().batch("reseal", found.len(), move |connection| {
-            let (vault, found) = (vault.clone(), found.clone());
-            Box::pin(async move { reseal(connection, &vault, table, &found).await })
+            let (encrypted_fields, found) = (encrypted_fields.clone(), found.clone());
+            Box::pin(async move { reseal(connection, &encrypted_fields, table, &found).await })
         });
         Ok(Resealed { last: Some(last), ..resealed.await? })
     }
@@ -68,7 +68,7 @@ impl<D: Database> SecretStore for D {
             return Ok(Vec::new());
         }
         let forget = sql::query_as("DELETE FROM secret_keys WHERE id <> $1 RETURNING id, proof")
-            .bind(self.vault().sealer.first().to_owned());
+            .bind(self.encrypted_fields().sealer.first().to_owned());
         let forgotten = self.api().statement("forget_keys", 1, move |connection| {
             Box::pin(forget.clone().fetch_all(connection))
         });
@@ -90,10 +90,10 @@ async fn keys_are_needed<D: Database>(
     abandon: bool,
     forgotten: &[KeyProof],
 ) -> Result<bool> {
-    let (vault, forgotten): (_, Arc<[KeyProof]>) = (store.vault().clone(), forgotten.into());
+    let (encrypted_fields, forgotten): (_, Arc<[KeyProof]>) = (store.encrypted_fields().clone(), forgotten.into());
     let looked = store.api().patient_read("forget_keys", move |connection| {
-        let (vault, forgotten) = (vault.clone(), forgotten.clone());
-        Box::pin(async move { need_others(connection, &vault, abandon, &forgotten).await })
+        let (encrypted_fields, forgotten) = (encrypted_fields.clone(), forgotten.clone());
+        Box::pin(async move { need_others(connection, &encrypted_fields, abandon, &forgotten).await })
     });
     looked.await
 }
@@ -101,7 +101,7 @@ async fn keys_are_needed<D: Database>(
 /// Returns the ids of rows that another key than the first has sealed, sorted.
 async fn find(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     table: SealedTable,
     after: [u8; 16],
     limit: u32,
@@ -109,14 +109,14 @@ async fn find(
     let (name, is_stale) = (table.name(), table.is_stale("$1"));
     let select =
         format!("SELECT id FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3");
-    let query = sql::query_scalar(AssertSqlSafe(select)).bind(vault.sealer.prefix());
+    let query = sql::query_scalar(AssertSqlSafe(select)).bind(encrypted_fields.sealer.prefix());
     query.bind(RowId(after)).bind(i64::from(limit)).fetch_all(connection).await
 }
 
 /// Seals these rows with the first key, unless they are gone or another process has done so.
 async fn reseal(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     table: SealedTable,
     ids: &[RowId],
 ) -> Outcome<Resealed> {
@@ -128,10 +128,10 @@ async fn reseal(
     );
     let mut rows = Vec::with_capacity(ids.len());
     for id in ids {
-        let query = sql::query_as(AssertSqlSafe(select.clone())).bind(vault.sealer.prefix());
+        let query = sql::query_as(AssertSqlSafe(select.clone())).bind(encrypted_fields.sealer.prefix());
         rows.extend(query.bind(*id).fetch_optional(connection).await?);
     }
-    reseal_rows(connection, vault, table, rows).await
+    reseal_rows(connection, encrypted_fields, table, rows).await
 }
 
 impl<'r, R> FromRow<'r, R> for SealedRow
@@ -160,22 +160,22 @@ pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> Outcome
 
 /// Returns the keys that are not in `known`, or an error if a key is missing or differs.
 pub(in crate::store) fn new_keys(
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     known: &[KeyProof],
     others: &[KeyProof],
 ) -> Outcome<Vec<KeyProof>> {
     let unfit = |why| Fault::new(StoreErrorKind::WrongKeys, why);
-    vault.sealer.new_keys(known, others).map_err(unfit)
+    encrypted_fields.sealer.new_keys(known, others).map_err(unfit)
 }
 
 /// Records the new keys. Only one process at a time does so: if processes start with different
 /// keys, the first one decides.
-async fn note(connection: &mut Connection<'_>, vault: Vault, others: Vec<KeyProof>) -> Outcome<()> {
+async fn note(connection: &mut Connection<'_>, encrypted_fields: EncryptedFields, others: Vec<KeyProof>) -> Outcome<()> {
     if connection.dialect() == Dialect::Postgres {
         let lock = "LOCK TABLE secret_keys IN SHARE ROW EXCLUSIVE MODE";
         sql::query(lock).execute(connection).await?;
     }
-    let new = new_keys(&vault, &proofs(connection).await?, &others)?;
+    let new = new_keys(&encrypted_fields, &proofs(connection).await?, &others)?;
     insert(connection, new).await
 }
 
@@ -191,12 +191,12 @@ async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> Outcome
 }
 
 /// Counts the rows with a secret that the first key has not sealed.
-async fn stale(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<u64> {
+async fn stale(connection: &mut Connection<'_>, encrypted_fields: &EncryptedFields) -> Outcome<u64> {
     let mut rows = 0;
     for table in SealedTable::ALL {
         let (name, is_stale) = (table.name(), table.is_stale("$1"));
         let query = AssertSqlSafe(format!("SELECT count(*) FROM {name} WHERE {is_stale}"));
-        let query = sql::query_scalar(query).bind(vault.sealer.prefix());
+        let query = sql::query_scalar(query).bind(encrypted_fields.sealer.prefix());
         let count: i64 = query.fetch_one(&mut *connection).await?;
         rows += count.unsigned_abs();
     }
@@ -209,15 +209,15 @@ async fn stale(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<u64> {
 /// started meanwhile, with a newer first key, can open it.
 async fn need_others(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     abandon: bool,
     forgotten: &[KeyProof],
 ) -> Outcome<bool> {
     if !abandon {
-        return Ok(stale(connection, vault).await? > 0);
+        return Ok(stale(connection, encrypted_fields).await? > 0);
     }
     let known = proofs(connection).await?;
-    let opens = |table, row: &SealedRow| match vault.sealer.reseal(table, row) {
+    let opens = |table, row: &SealedRow| match encrypted_fields.sealer.reseal(table, row) {
         Ok(_) => true,
         Err(OpenError::UnknownKey(key)) => known.iter().chain(forgotten).any(|one| one.id == key),
         Err(OpenError::Forged) => false,
@@ -225,7 +225,7 @@ async fn need_others(
     for table in SealedTable::ALL {
         let mut after = [0; 16];
         loop {
-            let rows = stale_rows(connection, vault, table, after).await?;
+            let rows = stale_rows(connection, encrypted_fields, table, after).await?;
             let Some(last) = rows.last() else { break };
             after = last.id;
             if rows.iter().any(|row| opens(table, row)) {
@@ -239,7 +239,7 @@ async fn need_others(
 /// Returns the next rows of a table with a secret that the first key has not sealed, sorted by id.
 async fn stale_rows(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     table: SealedTable,
     after: [u8; 16],
 ) -> Outcome<Vec<SealedRow>> {
@@ -248,14 +248,14 @@ async fn stale_rows(
         "SELECT id, account_id, {} FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3",
         columns.join(", ")
     );
-    let query = sql::query_as(AssertSqlSafe(select)).bind(vault.sealer.prefix());
+    let query = sql::query_as(AssertSqlSafe(select)).bind(encrypted_fields.sealer.prefix());
     query.bind(RowId(after)).bind(ROWS).fetch_all(connection).await
 }
 
 /// Seals rows with the first key. The rows are locked.
 async fn reseal_rows(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     table: SealedTable,
     rows: Vec<SealedRow>,
 ) -> Outcome<Resealed> {
@@ -265,7 +265,7 @@ async fn reseal_rows(
     let mut done = Resealed::default();
     for row in rows {
         done.last = Some(row.id);
-        let Some(values) = vault.reseal(table, &row) else {
+        let Some(values) = encrypted_fields.reseal(table, &row) else {
             done.unreadable.push(row.account);
             continue;
         };

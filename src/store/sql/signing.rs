@@ -12,8 +12,8 @@ use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, SigningSecretId, Timestamp};
 use crate::store::signing::SECRETS;
-use crate::store::vault::Vault;
-use crate::store::{KnownSecret, NewSecret, Result, SigningStore, Write, sql};
+use crate::store::encrypted_fields::EncryptedFields;
+use crate::store::{KnownSecret, NewSecret, Result, SigningStore, WriteContext, sql};
 
 /// The number of accounts that get their first secret in one transaction.
 const ACCOUNTS_AT_ONCE: u16 = 500;
@@ -25,11 +25,11 @@ pub(in crate::store) const OLD_SECRETS: OldRows =
 impl<D: Database> SigningStore for D {
     async fn make_first_secrets(&self) -> Result<()> {
         loop {
-            let vault = self.vault().clone();
+            let encrypted_fields = self.encrypted_fields().clone();
             let rows = usize::from(ACCOUNTS_AT_ONCE);
             let made = self.api().batch("make_first_secrets", rows, move |connection| {
-                let vault = vault.clone();
-                Box::pin(async move { make_missing(connection, &vault).await })
+                let encrypted_fields = encrypted_fields.clone();
+                Box::pin(async move { make_missing(connection, &encrypted_fields).await })
             });
             if made.await? == 0 {
                 return Ok(());
@@ -40,12 +40,12 @@ impl<D: Database> SigningStore for D {
     async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>> {
         let secrets = sql::query_as(SECRETS).bind(account);
         let secrets = self.api().all("signing_secrets", secrets).await?;
-        Ok(secrets.into_iter().map(|secret| self.vault().open_known(account, secret)).collect())
+        Ok(secrets.into_iter().map(|secret| self.encrypted_fields().open_known(account, secret)).collect())
     }
 
-    async fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> Result<bool> {
+    async fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> Result<bool> {
         let (write, id, old_expires_at) = (*write, new.id, new.old_expires_at);
-        let secret = self.vault().seal_secret(write.account, id, &new.secret);
+        let secret = self.encrypted_fields().seal_secret(write.account, id, &new.secret);
         let rotated = self.api().transaction("rotate_signing_secret", move |connection| {
             Box::pin(rotate(connection, write, (id, secret.clone()), old_expires_at))
         });
@@ -58,7 +58,7 @@ impl<D: Database> SigningStore for D {
 }
 
 /// Creates the first secret of some accounts that have none. Returns the number of accounts.
-async fn make_missing(connection: &mut Connection<'_>, vault: &Vault) -> Outcome<usize> {
+async fn make_missing(connection: &mut Connection<'_>, encrypted_fields: &EncryptedFields) -> Outcome<usize> {
     let lock = connection.dialect().exclusive_lock();
     let statement = format!(
         "SELECT id, created_at FROM accounts AS a
@@ -68,7 +68,7 @@ async fn make_missing(connection: &mut Connection<'_>, vault: &Vault) -> Outcome
     let query = sql::query_as(AssertSqlSafe(statement)).bind(i64::from(ACCOUNTS_AT_ONCE));
     let without: Vec<(AccountId, Timestamp)> = query.fetch_all(connection).await?;
     for (account, created_at) in &without {
-        make_first(connection, vault, *account, *created_at).await?;
+        make_first(connection, encrypted_fields, *account, *created_at).await?;
     }
     Ok(without.len())
 }
@@ -77,11 +77,11 @@ async fn make_missing(connection: &mut Connection<'_>, vault: &Vault) -> Outcome
 /// secret exists or the account does not.
 pub(in crate::store) async fn make_first(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     account: AccountId,
     created_at: Timestamp,
 ) -> Outcome<()> {
-    let (id, secret) = vault.first_secret(account);
+    let (id, secret) = encrypted_fields.first_secret(account);
     sql::query(
         "INSERT INTO signing_secrets (id, account_id, secret, created_at)
          SELECT $1, id, $3, $4 FROM accounts WHERE id = $2 ON CONFLICT DO NOTHING",
@@ -98,7 +98,7 @@ pub(in crate::store) async fn make_first(
 /// Adds a secret that signs beside the newest one, until that expires.
 async fn rotate(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     (id, secret): (SigningSecretId, String),
     old_expires_at: Timestamp,
 ) -> Outcome<bool> {

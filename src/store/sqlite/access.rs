@@ -9,12 +9,12 @@ use super::writer::Writer;
 use super::{SqliteStore, failed_in};
 use crate::domain::AccountId;
 use crate::store::Result;
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::months::Months;
 use crate::store::sql::access::{Access, Database, Work};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 
 /// The connections to the file: one that writes, and a few that read.
 #[derive(Clone)]
@@ -43,12 +43,12 @@ impl Database for SqliteStore {
         &self.months
     }
 
-    fn vault(&self) -> &Vault {
-        &self.vault
+    fn encrypted_fields(&self) -> &EncryptedFields {
+        &self.encrypted_fields
     }
 
-    fn damage(&self) -> &Arc<Damage> {
-        &self.damage
+    fn corrupt_rows(&self) -> &Arc<CorruptRows> {
+        &self.corrupt_rows
     }
 
     async fn history_transaction<T: Send + 'static>(

@@ -9,7 +9,7 @@ use sqlx::SqliteConnection;
 
 use super::commit;
 use super::definition::DefinitionRow;
-use super::halves::Halves;
+use super::bisect::Bisection;
 use super::late;
 use super::values::{Hex, json_ids, rows_of, trigger_of};
 use super::{SqliteStore, failed_in};
@@ -17,8 +17,8 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::claims::{FIRST, LEASE_KEPT, next_page};
-use crate::store::damage::{Damage, Kept, unreadable};
-use crate::store::life::GOING;
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
+use crate::store::deletion::GOING;
 use crate::store::signing::{SealedSecret, SecretRow};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::{
@@ -106,12 +106,12 @@ impl ClaimStore for SqliteStore {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        let (claim, jobs, damage) = (*claim, each_once(jobs), self.damage.clone());
+        let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
         let claims = self.write_rows("claim", jobs.len(), move |connection| {
-            Box::pin(take(connection, claim, jobs, damage))
+            Box::pin(take(connection, claim, jobs, corrupt_rows))
         });
         let (claims, secrets) = claims.await?;
-        Ok(self.vault.open_claims(claims, secrets))
+        Ok(self.encrypted_fields.open_claims(claims, secrets))
     }
 
     /// Among the writes: behind a claim that is under way.
@@ -119,12 +119,12 @@ impl ClaimStore for SqliteStore {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        let (claim, jobs, damage) = (*claim, each_once(jobs), self.damage.clone());
+        let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
         let claims = self.write_rows("recall", jobs.len(), move |connection| {
-            Box::pin(async move { claimed(connection, claim, &jobs, damage).await })
+            Box::pin(async move { claimed(connection, claim, &jobs, corrupt_rows).await })
         });
         let (claims, secrets) = claims.await?;
-        Ok(self.vault.open_claims(claims, secrets))
+        Ok(self.encrypted_fields.open_claims(claims, secrets))
     }
 
     async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
@@ -175,9 +175,9 @@ impl ClaimStore for SqliteStore {
     ) -> Result<Vec<Ticket>> {
         let (start, job) = after.unwrap_or(FIRST);
         let query = sqlx::query_as(LATE).bind(before).bind(limit).bind(start).bind(job);
-        let rows: Vec<Kept<JobId, _>> =
+        let rows: Vec<ReadableRow<JobId, _>> =
             self.connections.readers.all(query).await.map_err(failed_in("late"))?;
-        Ok(self.damage.leave_out("job", rows))
+        Ok(self.corrupt_rows.leave_out("job", rows))
     }
 
     async fn late_of_each(
@@ -187,21 +187,21 @@ impl ClaimStore for SqliteStore {
     ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
         let found = late::of_each(&self.connections.readers, before, after).await;
         let (accounts, rows) = found.map_err(failed_in("late_of_each"))?;
-        Ok((self.damage.leave_out("job", rows), next_page(&accounts)))
+        Ok((self.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
         let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
-        let rows: Vec<Kept<JobId, _>> =
+        let rows: Vec<ReadableRow<JobId, _>> =
             self.connections.readers.all(query).await.map_err(failed_in("expired"))?;
-        Ok(self.damage.leave_out("job", rows))
+        Ok(self.corrupt_rows.leave_out("job", rows))
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
         let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
-        let rows: Vec<Kept<JobId, _>> =
+        let rows: Vec<ReadableRow<JobId, _>> =
             self.connections.readers.all(query).await.map_err(failed_in("claims_of"))?;
-        Ok(self.damage.leave_out("job", rows))
+        Ok(self.corrupt_rows.leave_out("job", rows))
     }
 }
 
@@ -236,9 +236,9 @@ pub(super) async fn claimed(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: &[JobId],
-    damage: Arc<Damage>,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> Outcome<(Claims, Secrets)> {
-    let found = Found::read(connection, CLAIMED, claim, jobs, &damage).await?;
+    let found = Found::read(connection, CLAIMED, claim, jobs, &corrupt_rows).await?;
     found.claims(connection).await
 }
 
@@ -247,9 +247,9 @@ async fn take(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: Vec<JobId>,
-    damage: Arc<Damage>,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> Outcome<(Claims, Secrets)> {
-    let found = Found::read(connection, CLAIMABLE, claim, &jobs, &damage).await?;
+    let found = Found::read(connection, CLAIMABLE, claim, &jobs, &corrupt_rows).await?;
     let all: Vec<JobId> = found.taken.iter().map(|claimed| claimed.job).collect();
     let all: Vec<&JobId> = all.iter().chain(&found.damaged).collect();
     if !all.is_empty() {
@@ -277,11 +277,11 @@ impl Found {
         query: &'static str,
         claim: Claim,
         jobs: &[JobId],
-        damage: &Damage,
+        corrupt_rows: &CorruptRows,
     ) -> Outcome<Self> {
         let (mut taken, mut damaged) = (Vec::with_capacity(jobs.len()), Vec::new());
         let mut secrets = Secrets::new();
-        let mut parts = Halves::of(jobs, READ_AT_ONCE);
+        let mut parts = Bisection::of(jobs, READ_AT_ONCE);
         while let Some(part) = parts.next() {
             match rows(connection, query, claim, part).await {
                 Ok(rows) => {
@@ -292,7 +292,7 @@ impl Found {
                 }
                 Err(fault) => {
                     if let Some((job, why)) = parts.halve(part, fault)? {
-                        damage.tell("job", job, &why);
+                        corrupt_rows.tell("job", job, &why);
                         damaged.push(*job);
                     }
                 }

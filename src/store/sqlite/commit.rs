@@ -15,7 +15,7 @@ use super::ending::read;
 use super::runs::count_runs;
 use super::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
 use crate::domain::{JobId, Timestamp};
-use crate::store::ending::{Ended, Ending};
+use crate::store::ending::{EndedJob, Ending};
 use crate::store::job_rows::history_columns;
 use crate::store::response::{body_text, headers_text, without_nul};
 use crate::store::sql::connection::Connection;
@@ -49,7 +49,7 @@ pub(super) async fn commit(
         let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
         let shared = &mut Connection::from(&mut *connection);
         committed.tickets.append(&mut tickets(shared, &waiting).await?);
-        let ended: Vec<Ended> = endings.iter().filter_map(Ending::ended).collect();
+        let ended: Vec<EndedJob> = endings.iter().filter_map(Ending::ended).collect();
         committed.tickets.append(&mut overlap::release(shared, now, &ended).await?);
         committed.events += raise(shared, now, committed.events, &endings, &alerts).await?;
     }

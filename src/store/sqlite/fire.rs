@@ -9,13 +9,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
-use super::halves::Halves;
+use super::bisect::Bisection;
 use super::values::{Hex, hex, json_rows, rows_of, trigger_code};
 use crate::domain::job::Trigger;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::placing::{Placed, Standing};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome};
@@ -135,14 +135,14 @@ pub(super) async fn fire(
     now: Timestamp,
     firings: Vec<Firing>,
     executor: Option<ExecutorId>,
-    damage: Arc<Damage>,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> Outcome<Fired> {
     let held = held(connection, &fences).await?;
     let lost = fences.iter().map(|fence| fence.shard).filter(|shard| !held.contains_key(shard));
     let mut plan = Plan { fenced: lost.collect(), ..Plan::default() };
     let firings: Vec<_> =
         firings.into_iter().filter(|firing| held.contains_key(&firing.shard)).collect();
-    let Known { mut stored, damaged } = read(connection, &firings, &damage).await?;
+    let StoredSchedules { mut stored, damaged } = read(connection, &firings, &corrupt_rows).await?;
     for firing in firings {
         let changes = &held[&firing.shard];
         // Taken out of the map, so that a second firing of the same schedule is stale.
@@ -181,7 +181,7 @@ fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
 }
 
 /// The schedules of a batch, as they are stored.
-struct Known {
+struct StoredSchedules {
     stored: HashMap<ScheduleId, Stored>,
     /// The schedules whose rows cannot be read.
     damaged: HashSet<ScheduleId>,
@@ -190,16 +190,16 @@ struct Known {
 async fn read(
     connection: &mut SqliteConnection,
     firings: &[Firing],
-    damage: &Damage,
-) -> Outcome<Known> {
-    let mut known = Known { stored: HashMap::new(), damaged: HashSet::new() };
-    let mut parts = Halves::of(firings, firings.len().max(1));
+    corrupt_rows: &CorruptRows,
+) -> Outcome<StoredSchedules> {
+    let mut known = StoredSchedules { stored: HashMap::new(), damaged: HashSet::new() };
+    let mut parts = Bisection::of(firings, firings.len().max(1));
     while let Some(part) = parts.next() {
         match read_part(connection, part).await {
             Ok(stored) => known.stored.extend(stored),
             Err(fault) => {
                 if let Some((firing, why)) = parts.halve(part, fault)? {
-                    damage.tell("schedule", &firing.schedule, &why);
+                    corrupt_rows.tell("schedule", &firing.schedule, &why);
                     known.damaged.insert(firing.schedule);
                 }
             }

@@ -9,13 +9,13 @@ use sqlx::SqliteConnection;
 
 use super::claims::{Secrets, claimed};
 use super::fire::fire;
-use super::halves::Halves;
+use super::bisect::Bisection;
 use super::values::{Hex, hex, json_ids, json_rows, rows_of};
 use super::{SqliteStore, failed_in};
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::firing::check;
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::sql::shards;
@@ -160,14 +160,14 @@ impl FiringStore for SqliteStore {
         late_before: Timestamp,
     ) -> Result<Vec<Candidate>> {
         let mut candidates = Vec::with_capacity(ids.len());
-        let mut parts = Halves::of(ids, ids.len().max(1));
+        let mut parts = Bisection::of(ids, ids.len().max(1));
         while let Some(part) = parts.next() {
             match self.read_candidates(part, late_before).await {
                 Ok(mut read) => candidates.append(&mut read),
                 Err(fault) => {
                     let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
                     if let Some(((_, id), why)) = damaged {
-                        self.damage.tell("schedule", id, &why);
+                        self.corrupt_rows.tell("schedule", id, &why);
                     }
                 }
             }
@@ -178,9 +178,9 @@ impl FiringStore for SqliteStore {
     async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
         check(fences, now, firings)?;
         let fences = fences.to_vec();
-        let (firings, damage) = (firings.to_vec(), self.damage.clone());
+        let (firings, corrupt_rows) = (firings.to_vec(), self.corrupt_rows.clone());
         self.write_rows("fire", firings.len(), move |connection| {
-            Box::pin(fire(connection, fences, now, firings, None, damage))
+            Box::pin(fire(connection, fences, now, firings, None, corrupt_rows))
         })
         .await
     }
@@ -193,12 +193,12 @@ impl FiringStore for SqliteStore {
     ) -> Result<(Fired, Claims)> {
         check(fences, claim.now, firings)?;
         let fences = fences.to_vec();
-        let (claim, firings, damage) = (*claim, firings.to_vec(), self.damage.clone());
+        let (claim, firings, corrupt_rows) = (*claim, firings.to_vec(), self.corrupt_rows.clone());
         let fired = self.write_rows("fire_and_claim", firings.len(), move |connection| {
-            Box::pin(fire_and_claim(connection, fences, claim, firings, damage))
+            Box::pin(fire_and_claim(connection, fences, claim, firings, corrupt_rows))
         });
         let (fired, claims, secrets) = fired.await?;
-        Ok((fired, self.vault.open_claims(claims, secrets)))
+        Ok((fired, self.encrypted_fields.open_claims(claims, secrets)))
     }
 }
 
@@ -222,17 +222,17 @@ async fn fire_and_claim(
     fences: Vec<Fence>,
     claim: Claim,
     firings: Vec<Firing>,
-    damage: Arc<Damage>,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> Outcome<(Fired, Claims, Secrets)> {
     let leased = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM executors WHERE id = ?1)");
     if !leased.bind(claim.executor).fetch_one(&mut *connection).await? {
-        let fired = fire(connection, fences, claim.now, firings, None, damage).await?;
+        let fired = fire(connection, fences, claim.now, firings, None, corrupt_rows).await?;
         return Ok((fired, Claims::default(), Secrets::new()));
     }
     let executor = Some(claim.executor);
-    let mut fired = fire(connection, fences, claim.now, firings, executor, damage.clone()).await?;
+    let mut fired = fire(connection, fences, claim.now, firings, executor, corrupt_rows.clone()).await?;
     let tickets = std::mem::take(&mut fired.tickets);
     let jobs: Vec<JobId> = tickets.into_iter().map(|ticket| ticket.job).collect();
-    let (claims, secrets) = claimed(connection, claim, &jobs, damage).await?;
+    let (claims, secrets) = claimed(connection, claim, &jobs, corrupt_rows).await?;
     Ok((fired, claims, secrets))
 }

@@ -5,7 +5,7 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::claims::ACCOUNTS_AT_ONCE;
-use crate::store::damage::Kept;
+use crate::store::corrupt_rows::ReadableRow;
 use crate::store::sql::fault::Outcome;
 
 /// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
@@ -31,7 +31,7 @@ pub(super) async fn of_each(
     readers: &Readers,
     before: Timestamp,
     after: Option<AccountId>,
-) -> Outcome<(Vec<AccountId>, Vec<Kept<JobId, Ticket>>)> {
+) -> Outcome<(Vec<AccountId>, Vec<ReadableRow<JobId, Ticket>>)> {
     let query = sqlx::query_as(WAITING)
         .bind(after.unwrap_or(AccountId::from_bytes([0; 16])))
         .bind(ACCOUNTS_AT_ONCE);

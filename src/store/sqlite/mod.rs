@@ -31,7 +31,7 @@ mod definition;
 mod ending;
 mod fire;
 mod firing;
-mod halves;
+mod bisect;
 mod late;
 mod lock;
 mod open;
@@ -58,9 +58,9 @@ pub use checkup::{check_up, free_bytes};
 pub use lock::ServerLock;
 
 use super::Result;
-use super::damage::Damage;
+use super::corrupt_rows::CorruptRows;
 use super::months::Months;
-use super::vault::Vault;
+use super::encrypted_fields::EncryptedFields;
 use crate::runtime::Tasks;
 use crate::store::sql::fault::{Fault, Outcome};
 use access::Connections;
@@ -94,8 +94,8 @@ pub struct SqliteStore {
     locked: AtomicBool,
     connections: Connections,
     tasks: Tasks,
-    damage: Arc<Damage>,
-    vault: Vault,
+    corrupt_rows: Arc<CorruptRows>,
+    encrypted_fields: EncryptedFields,
     months: Months,
 }
 

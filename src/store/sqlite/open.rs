@@ -14,13 +14,13 @@ use super::readers::Readers;
 use super::writer::Writer;
 use super::{Settings, SqliteStore, failed_in};
 use crate::runtime::Tasks;
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::months::Months;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::{Fault, Outcome};
 use crate::store::sql::quotas::Counts;
 use crate::store::sql::secrets::proofs;
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{KeyProof, Result, Sealer, StoreErrorKind};
 
 /// The maximum time that a write waits for another process's write, and a read for a free
@@ -76,13 +76,13 @@ impl SqliteStore {
             |error: std::io::Error| Fault::new(StoreErrorKind::Unavailable, error.to_string());
         let writer = writer.map_err(no_thread).map_err(failed)?;
         let path = settings.path.clone();
-        let damage = Arc::<Damage>::default();
-        let vault = Vault::new(sealer.clone(), damage.clone());
+        let corrupt_rows = Arc::<CorruptRows>::default();
+        let encrypted_fields = EncryptedFields::new(sealer.clone(), corrupt_rows.clone());
         let locked = AtomicBool::new(false);
         let connections = Connections { writer, readers };
         let counts = Counts(Arc::new(connections.clone()), Dialect::Sqlite);
         let months = Months::new(tasks.clone(), Arc::new(counts));
-        Ok(Self { path, options, locked, connections, tasks, damage, vault, months })
+        Ok(Self { path, options, locked, connections, tasks, corrupt_rows, encrypted_fields, months })
     }
 }
 

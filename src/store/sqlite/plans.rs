@@ -31,7 +31,7 @@ impl Planner {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = Settings::new(folder.path().join("store.db"));
         let store =
-            SqliteStore::open(&settings, &crate::store::seal::sealer()).await.expect("open");
+            SqliteStore::open(&settings, &crate::store::cipher::sealer()).await.expect("open");
         store.migrate().await.expect("migrate");
         let connection = store.options.connect().await.expect("connect");
         store.close().await;

@@ -13,7 +13,7 @@ use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(super) use crate::store::hex::Hex;
 pub(super) use crate::store::sql::values::key_from;
-pub(super) use crate::store::stored::{status_code, timings_text, trigger_code, trigger_of};
+pub(super) use crate::store::encoding::{status_code, timings_text, trigger_code, trigger_of};
 
 /// A value that is stored as 16 bytes.
 pub(super) trait Bytes16 {

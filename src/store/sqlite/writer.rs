@@ -37,13 +37,13 @@ const ROWS: usize = 64;
 /// Sends a caller the failure of the transaction, or the result of its own work if there is none.
 type Answer = Box<dyn FnOnce(Option<Fault>) + Send>;
 
-struct Done {
+struct WorkResult {
     succeeded: bool,
     answer: Answer,
 }
 
 type Run = Box<
-    dyn for<'c> FnOnce(std::result::Result<&'c mut SqliteConnection, Fault>) -> BoxFuture<'c, Done>
+    dyn for<'c> FnOnce(std::result::Result<&'c mut SqliteConnection, Fault>) -> BoxFuture<'c, WorkResult>
         + Send,
 >;
 
@@ -104,7 +104,7 @@ impl Writer {
                     // The caller may have gone away.
                     let _ = sender.send(outcome.and_then(|value| fault.map_or(Ok(value), Err)));
                 });
-                Done { succeeded, answer }
+                WorkResult { succeeded, answer }
             })
         });
         let closed = |_| Fault::new(StoreErrorKind::Unavailable, "the store is closed");
@@ -146,7 +146,7 @@ struct Seat {
 /// The end of a piece of work within the transaction.
 enum Step {
     /// It waits for the commit.
-    Kept(Answer),
+    ReadableRow(Answer),
     /// It was rolled back alone.
     Undone,
     /// The transaction is lost, with all work before it.
@@ -224,15 +224,15 @@ async fn step(connection: &mut SqliteConnection, work: Work, alone: bool) -> Ste
     }
     let done = AssertUnwindSafe((work.run)(Ok(connection))).catch_unwind().await;
     let answer = match done {
-        Ok(Done { succeeded: true, answer }) if alone => return Step::Kept(answer),
-        Ok(Done { succeeded: true, answer }) => match execute(connection, "RELEASE work").await {
+        Ok(WorkResult { succeeded: true, answer }) if alone => return Step::Kept(answer),
+        Ok(WorkResult { succeeded: true, answer }) => match execute(connection, "RELEASE work").await {
             Ok(()) => return Step::Kept(answer),
             Err(fault) => {
                 answer(Some(fault));
                 return Step::Broken;
             }
         },
-        Ok(Done { answer, .. }) => Some(answer),
+        Ok(WorkResult { answer, .. }) => Some(answer),
         Err(_) => {
             tracing::error!("a write panicked and was rolled back");
             None
@@ -276,7 +276,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = Settings::new(folder.path().join("store.db"));
         let store =
-            SqliteStore::open(&settings, &crate::store::seal::sealer()).await.expect("open");
+            SqliteStore::open(&settings, &crate::store::cipher::sealer()).await.expect("open");
         store.migrate().await.expect("migrate");
         (store, folder)
     }

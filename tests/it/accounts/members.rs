@@ -4,7 +4,7 @@ use punctual::accounts::{UserError, Visit};
 use punctual::domain::audit::Author;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, AuditId, InvitationId};
-use punctual::store::{MemberChange, Write};
+use punctual::store::{MemberChange, WriteContext};
 
 use super::world::World;
 
@@ -16,7 +16,7 @@ async fn ann_and_bob(w: &World, role: Role) -> (AccountId, Visit, Visit) {
     let account = w.users.memberships(&ann).await.expect("listed")[0].account;
     let now = w.context.clock.now();
     let entry = AuditId::new(now, w.context.random.bits());
-    let write = Write { account, now, author: Author::SERVICE, entry, once: None };
+    let write = WriteContext { account, now, author: Author::SERVICE, entry, once: None };
     let added = w.context.store.change_member(&write, bob, MemberChange::Add(role)).await;
     added.expect("added");
     (account, ann, bobs)

@@ -15,7 +15,7 @@ use punctual::domain::{AuditId, UserId};
 use punctual::queue::SharedQueue;
 use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
-use punctual::store::Act;
+use punctual::store::AuditContext;
 
 use crate::conformance::store::sqlite;
 
@@ -110,7 +110,7 @@ impl World {
     pub async fn disable(&self, user: UserId) {
         let now = self.context.clock.now();
         let entry = AuditId::new(now, self.context.random.bits());
-        let act = Act { now, author: Author::SERVICE, entry };
+        let act = AuditContext { now, author: Author::SERVICE, entry };
         assert!(self.context.store.disable_user(&act, user, true).await.expect("disabled"));
     }
 

@@ -11,7 +11,7 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Changes, Due, Index, Member, Queue, QueueError, Result, Room, Verdict, Window,
+    Changes, Due, Index, Member, Queue, QueueError, Result, Capacity, Verdict, Window,
 };
 use serde_json::json;
 use tokio::sync::Notify;
@@ -107,7 +107,7 @@ impl Queue for AwayQueue {
         away("put_back")
     }
 
-    async fn take(&self, _: Timestamp, _: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(&self, _: Timestamp, _: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         away("take")
     }
 

@@ -2,7 +2,7 @@
 
 use punctual::domain::AccountId;
 use punctual::domain::audit::Author;
-use punctual::domain::call::OnceKey;
+use punctual::domain::call::IdempotencyKey;
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor};
 
@@ -232,7 +232,7 @@ async fn a_rebuilt_answer_is_kept_and_does_not_depend_on_what_has_become_of_it()
 async fn a_call_that_died_before_its_effect_is_made_again_after_a_minute() {
     let service = Service::start().await;
     let account: AccountId = service.account.id;
-    let key = OnceKey::new(account, "POST", "/v1/schedules", "k");
+    let key = IdempotencyKey::new(account, "POST", "/v1/schedules", "k");
     service.accounts.reserve(account, key, [0; 32]).await.expect("reserved");
     let new = schedule_with(json!({}));
     let call = || post(&service, "/v1/schedules", "k", &new);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use punctual::domain::audit::Author;
 use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings};
 use punctual::domain::{AuditId, JobId, Timestamp};
-use punctual::queue::{Queue, Room};
-use punctual::store::{Claim, ClaimStore, Completion, End, ExecutorId, JobStore, NewJob, Write};
+use punctual::queue::{Queue, Capacity};
+use punctual::store::{Claim, ClaimStore, Completion, End, ExecutorId, JobStore, NewJob, WriteContext};
 use serde_json::{Value, json};
 
 use super::harness::{START, Service, at, id};
@@ -155,7 +155,7 @@ async fn a_finished_job_runs_again_by_the_current_version() {
         assert_eq!(again[name], value, "{name}");
     }
     assert_eq!(job(&service, &finished).await["endpoint"], "https://example.com/hook");
-    let room = Room { total: 9, per_account: 9, per_host: 9, ..Room::default() };
+    let room = Capacity { total: 9, per_account: 9, per_host: 9, ..Capacity::default() };
     let (tickets, _) = service.queue.take(service.clock.now(), &room).await.expect("taken");
     assert!(tickets.iter().any(|ticket| json!(ticket.job) == again["id"]), "it is queued");
 }
@@ -211,7 +211,7 @@ async fn many(service: &Service, count: usize) -> Vec<String> {
         let second = i64::try_from(place).expect("few");
         let at = Timestamp::from_millis(START.as_millis() + second * 1_000);
         let (author, entry) = (Author::SERVICE, AuditId::new(at, 9));
-        let write = Write { account: service.account.id, now: at, author, entry, once: None };
+        let write = WriteContext { account: service.account.id, now: at, author, entry, once: None };
         let new = NewJob { id: JobId::new(at, 9), schedule };
         service.store.create_job(&write, &new, None).await.expect("made");
         jobs.insert(0, new.id.to_string());

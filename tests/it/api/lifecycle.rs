@@ -1,6 +1,6 @@
 //! Schedules: toggle, trigger, delete, preview.
 
-use punctual::queue::{Queue, Room};
+use punctual::queue::{Queue, Capacity};
 use serde_json::{Value, json};
 
 use super::harness::{START, Service, at, id, unknown_schedule};
@@ -57,7 +57,7 @@ async fn a_trigger_makes_a_job_that_can_be_read_at_once() {
     }
     let after = service.get(&format!("/v1/schedules/{}", id(&created))).await;
     assert_eq!(after.ok(), &created);
-    let room = Room { total: 9, per_account: 9, per_host: 9, ..Room::default() };
+    let room = Capacity { total: 9, per_account: 9, per_host: 9, ..Capacity::default() };
     let (tickets, _) = service.queue.take(service.clock.now(), &room).await.expect("taken");
     assert_eq!(tickets.len(), 2, "both are queued");
     let gone = format!("/v1/schedules/{}/trigger", unknown_schedule());

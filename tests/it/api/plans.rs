@@ -12,7 +12,7 @@ use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
 use punctual::domain::ticket::Ticket;
 use punctual::runtime::{Pause, Random, Worker};
-use punctual::scheduler::{Context, Leader, Pruner, PrunerSettings, Started, Starter};
+use punctual::scheduler::{Context, Leader, HistoryPruner, HistoryPrunerSettings, Started, Starter};
 use punctual::store::{Fence, Firing, SharedStore};
 use serde_json::{Value, json};
 
@@ -539,8 +539,8 @@ async fn history_ends_when_the_plan_says() {
     service.get(&path).await.ok();
     set_plan(&service, "free").await;
     let days = |days: u64| Duration::from_secs(days * 86_400);
-    let keep = PrunerSettings { history: days(35), audit_log: days(365) };
-    let mut pruner = Pruner::new(context(&service), keep, Arc::new(Plans::new([plan])));
+    let keep = HistoryPrunerSettings { history: days(35), audit_log: days(365) };
+    let mut pruner = HistoryPruner::new(context(&service), keep, Arc::new(Plans::new([plan])));
     pruner.run_once(service.clock.now()).await.expect("pruned");
     set_plan(&service, "unlimited").await;
     assert_eq!(jobs(&service).await, 1);

@@ -3,7 +3,7 @@
 
 use punctual::domain::retry::RetryPolicy;
 use punctual::runtime::{Random, Worker};
-use punctual::scheduler::Sweeper;
+use punctual::scheduler::JobRescuer;
 use serde_json::{Value, json};
 
 use super::harness::{Service, id};
@@ -32,7 +32,7 @@ async fn lost(service: &Service) -> Vec<String> {
 /// all attempts.
 async fn sweep(service: &Service) {
     let random = Random::seeded(3);
-    let mut sweeper = Sweeper::new(context(service), RetryPolicy::default(), random, true);
+    let mut sweeper = JobRescuer::new(context(service), RetryPolicy::default(), random, true);
     sweeper.run_once(service.clock.now()).await.expect("swept");
 }
 

@@ -15,12 +15,12 @@ use punctual::executor::{self, Executor};
 use punctual::outbound;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Changes, Due, Index, Member, Queue, QueueError, Result, Room, Verdict, Window,
+    Changes, Due, Index, Member, Queue, QueueError, Result, Capacity, Verdict, Window,
 };
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Runner, Schedules};
 use punctual::store::sqlite::{Settings, SqliteStore};
-use punctual::store::{FiringStore, JobStore, NewJob, Write};
+use punctual::store::{FiringStore, JobStore, NewJob, WriteContext};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tempfile::TempDir;
@@ -82,7 +82,7 @@ impl Core {
     pub async fn job(&self, account: AccountId, schedule: ScheduleId) -> Ticket {
         let now = self.clock.now();
         let entry = AuditId::new(now, self.random.bits());
-        let write = Write { account, now, author: Author::SERVICE, entry, once: None };
+        let write = WriteContext { account, now, author: Author::SERVICE, entry, once: None };
         let job = NewJob { id: JobId::new(now, self.random.bits()), schedule };
         let made = self.store.create_job(&write, &job, None).await.expect("made");
         made.ticket().expect("a schedule")
@@ -132,7 +132,7 @@ pub struct WatchedQueue {
 impl WatchedQueue {
     /// Removes and returns the content of the queue.
     pub async fn left(&self) -> Vec<JobId> {
-        let all = Room { total: 99, per_account: 99, per_host: 99, ..Room::default() };
+        let all = Capacity { total: 99, per_account: 99, per_host: 99, ..Capacity::default() };
         let (tickets, _) = self.inner.take(Clock::system().now(), &all).await.expect("taken");
         tickets.into_iter().map(|ticket| ticket.job).collect()
     }
@@ -210,7 +210,7 @@ impl Queue for WatchedQueue {
         self.inner.put_back(tickets).await
     }
 
-    async fn take(&self, now: Timestamp, room: &Room) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(&self, now: Timestamp, room: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         self.is_there("take")?;
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.inner.take(now, room).await

@@ -9,7 +9,7 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::operations::canary::{Rest, account};
 use punctual::runtime::{Clock, Random, Worker};
 use punctual::store::sqlite::{Settings, SqliteStore};
-use punctual::store::{SharedStore, Write};
+use punctual::store::{SharedStore, WriteContext};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
@@ -144,7 +144,7 @@ async fn what_cannot_rest_yet_rests_later_and_once() {
     let (now, random) = (Clock::system().now(), Random::system());
     let write = || {
         let entry = AuditId::new(now, random.bits());
-        Write { account: account(), now, author: Author::SERVICE, entry, once: None }
+        WriteContext { account: account(), now, author: Author::SERVICE, entry, once: None }
     };
     assert!(store.create_account(&write(), "punctual-canary", UNLIMITED).await.expect("created"));
     let is_suspended = async || {

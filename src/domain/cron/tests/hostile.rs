@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::at;
 use super::properties::expression;
-use crate::domain::cron::Cadence;
+use crate::domain::cron::Recurrence;
 
 const BOUND: Duration = Duration::from_millis(5);
 
@@ -27,11 +27,11 @@ fn time_of(mut answer: impl FnMut()) -> Duration {
 }
 
 fn answer(expression: &str, timezone: &str) {
-    if let Ok(cadence) = Cadence::parse(expression, timezone) {
+    if let Ok(recurrence) = Recurrence::parse(expression, timezone) {
         let (from, now) = (at("2026-01-01T00:00"), at("2026-02-01T00:00"));
-        let _ = cadence.next_after(now);
-        let _ = cadence.latest_within(from, now);
-        let _ = cadence.count_within(from, now, 10_000);
+        let _ = recurrence.next_after(now);
+        let _ = recurrence.latest_within(from, now);
+        let _ = recurrence.count_within(from, now, 10_000);
     }
 }
 

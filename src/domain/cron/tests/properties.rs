@@ -7,7 +7,7 @@ use proptest::sample::{Index, select};
 use super::brute::{Rule, Window, changes};
 use super::{at, at_minute};
 use crate::domain::Timestamp;
-use crate::domain::cron::Cadence;
+use crate::domain::cron::Recurrence;
 
 const ZONES: [Tz; 8] = [
     Tz::Europe__Berlin,
@@ -104,15 +104,15 @@ fn compare(
     window: &Window,
     parts: &[(i64, i64)],
 ) -> Result<(), TestCaseError> {
-    let Ok(cadence) = Cadence::parse(expression, timezone.name()) else {
+    let Ok(recurrence) = Recurrence::parse(expression, timezone.name()) else {
         return Err(TestCaseError::reject("no date"));
     };
     let ticks = window.ticks(&Rule::read(expression));
     let mut found = Vec::new();
-    let mut tick = cadence.next_after(at_minute(window.first - 1));
+    let mut tick = recurrence.next_after(at_minute(window.first - 1));
     while let Some(this) = tick.filter(|&tick| tick <= at_minute(window.last)) {
         found.push(this.as_millis() / 60_000);
-        tick = cadence.next_after(this);
+        tick = recurrence.next_after(this);
         prop_assert!(tick.is_none_or(|tick| tick > this), "no progress after {}", this);
     }
     prop_assert_eq!(&found, &ticks);
@@ -120,11 +120,11 @@ fn compare(
         let mut inside = ticks.iter().copied().filter(|tick| (from..=to).contains(tick));
         let count = inside.clone().count() as u64;
         let (from_at, to_at) = (at_minute(from), at_minute(to));
-        prop_assert_eq!(cadence.count_within(from_at, to_at, u64::MAX), count, "{} {}", from, to);
-        prop_assert_eq!(cadence.count_within(from_at, to_at, 7), count.min(7));
+        prop_assert_eq!(recurrence.count_within(from_at, to_at, u64::MAX), count, "{} {}", from, to);
+        prop_assert_eq!(recurrence.count_within(from_at, to_at, 7), count.min(7));
         let latest = inside.next_back().map(at_minute);
-        prop_assert_eq!(cadence.latest_within(from_at, to_at), latest, "{} {}", from, to);
-        let following = cadence.next_after(from_at).filter(|&tick| tick <= at_minute(window.last));
+        prop_assert_eq!(recurrence.latest_within(from_at, to_at), latest, "{} {}", from, to);
+        let following = recurrence.next_after(from_at).filter(|&tick| tick <= at_minute(window.last));
         prop_assert_eq!(following, next(&ticks, from).map(at_minute), "{}", from);
     }
     Ok(())
@@ -184,19 +184,19 @@ proptest! {
         expression in select(vec!["* * * * *", "*/5 * * * *", "30 0-23 * * *", "17 2 * * *"]),
         ms in 0..60_000_i64,
     ) {
-        let cadence = Cadence::parse(expression, timezone.name()).unwrap();
+        let recurrence = Recurrence::parse(expression, timezone.name()).unwrap();
         let asked = Timestamp::from_millis(middle * 60_000 + ms);
-        let next = cadence.next_after(asked).unwrap();
+        let next = recurrence.next_after(asked).unwrap();
         prop_assert!(next > asked);
         let just_before = Timestamp::from_millis(next.as_millis() - 1);
-        prop_assert_eq!(cadence.next_after(just_before), Some(next));
-        prop_assert_ne!(cadence.next_after(next), Some(next));
-        prop_assert_eq!(cadence.latest_within(asked, next), Some(next));
-        prop_assert_eq!(cadence.latest_within(next, next), Some(next));
+        prop_assert_eq!(recurrence.next_after(just_before), Some(next));
+        prop_assert_ne!(recurrence.next_after(next), Some(next));
+        prop_assert_eq!(recurrence.latest_within(asked, next), Some(next));
+        prop_assert_eq!(recurrence.latest_within(next, next), Some(next));
         let after_asked = Timestamp::from_millis(asked.as_millis() + 1);
-        prop_assert_eq!(cadence.latest_within(after_asked, just_before), None);
-        prop_assert_eq!(cadence.count_within(after_asked, just_before, 9), 0);
-        prop_assert_eq!(cadence.count_within(after_asked, next, 9), 1);
-        prop_assert_eq!(cadence.count_within(next, just_before, 9), 0);
+        prop_assert_eq!(recurrence.latest_within(after_asked, just_before), None);
+        prop_assert_eq!(recurrence.count_within(after_asked, just_before, 9), 0);
+        prop_assert_eq!(recurrence.count_within(after_asked, next, 9), 1);
+        prop_assert_eq!(recurrence.count_within(next, just_before, 9), 0);
     }
 }

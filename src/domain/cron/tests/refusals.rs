@@ -1,7 +1,7 @@
 //! Texts that are not an expression or not a timezone, and unusual texts that are valid.
 
 use crate::domain::cron::{
-    Cadence, Cron, InvalidCadence, InvalidCron, InvalidTimezone, parse_timezone,
+    Recurrence, Cron, InvalidRecurrence, InvalidCron, InvalidTimezone, parse_timezone,
 };
 
 const REFUSED: &[&str] = &[
@@ -211,9 +211,9 @@ fn timezones() {
 
 #[test]
 fn a_cadence_says_which_text_is_wrong() {
-    let error = |expression, timezone| Cadence::parse(expression, timezone).unwrap_err();
-    assert_eq!(error("x", "UTC"), InvalidCadence::Cron(InvalidCron::FieldCount(1)));
-    assert_eq!(error("* * * * *", "x"), InvalidCadence::Timezone(InvalidTimezone));
+    let error = |expression, timezone| Recurrence::parse(expression, timezone).unwrap_err();
+    assert_eq!(error("x", "UTC"), InvalidRecurrence::Cron(InvalidCron::FieldCount(1)));
+    assert_eq!(error("* * * * *", "x"), InvalidRecurrence::Timezone(InvalidTimezone));
     assert_eq!(error("x", "x").to_string(), "Invalid cron expression");
     assert_eq!(error("* * * * *", "x").to_string(), "Invalid timezone");
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::at;
 use crate::domain::Timestamp;
-use crate::domain::cron::Cadence;
+use crate::domain::cron::Recurrence;
 
 fn field(min: u32, max: u32, star_steps: bool) -> impl Strategy<Value = String> {
     let item = prop_oneof![
@@ -56,12 +56,12 @@ proptest! {
             }
             expected.push(Timestamp::from(last));
         }
-        let Ok(cadence) = Cadence::parse(&expression, "UTC") else {
+        let Ok(recurrence) = Recurrence::parse(&expression, "UTC") else {
             prop_assert!(expected.is_empty(), "refused, but it fires: {}", expression);
             return Ok(());
         };
         let ticks =
-            std::iter::successors(cadence.next_after(from), |&tick| cadence.next_after(tick));
+            std::iter::successors(recurrence.next_after(from), |&tick| recurrence.next_after(tick));
         prop_assert_eq!(ticks.take(3).collect::<Vec<_>>(), expected, "{}", expression);
     }
 }

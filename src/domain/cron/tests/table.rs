@@ -2,7 +2,7 @@
 //! another implementation of the timezone data, reviewed by hand.
 
 use super::at;
-use crate::domain::cron::Cadence;
+use crate::domain::cron::Recurrence;
 
 /// The expression, the timezone, the instant asked about and the next runs; instants are in UTC.
 type Row = (&'static str, &'static str, &'static str, &'static [&'static str]);
@@ -112,10 +112,10 @@ const TABLE: &[Row] = &[
 fn next_runs() {
     assert!(TABLE.len() >= 60);
     for (expression, timezone, from, expected) in TABLE {
-        let cadence = Cadence::parse(expression, timezone).expect(expression);
+        let recurrence = Recurrence::parse(expression, timezone).expect(expression);
         let mut last = at(from);
         for run in *expected {
-            let next = cadence.next_after(last);
+            let next = recurrence.next_after(last);
             assert_eq!(next, Some(at(run)), "{expression} {timezone} after {last}");
             last = at(run);
         }
@@ -126,13 +126,13 @@ fn next_runs() {
 #[test]
 fn latest_runs_and_counts() {
     for (expression, timezone, from, expected) in TABLE {
-        let cadence = Cadence::parse(expression, timezone).expect(expression);
+        let recurrence = Recurrence::parse(expression, timezone).expect(expression);
         let start = at(from).plus(std::time::Duration::from_millis(1));
         for (position, run) in expected.iter().enumerate() {
             let until = at(run);
-            let latest = cadence.latest_within(start, until);
+            let latest = recurrence.latest_within(start, until);
             assert_eq!(latest, Some(until), "{expression} {timezone} up to {run}");
-            let count = cadence.count_within(start, until, 100);
+            let count = recurrence.count_within(start, until, 100);
             assert_eq!(count, position as u64 + 1, "{expression} {timezone} up to {run}");
         }
     }
@@ -140,10 +140,10 @@ fn latest_runs_and_counts() {
 
 #[test]
 fn nothing_after_the_year_2100() {
-    let cadence = Cadence::parse("0 0 * * *", "UTC").unwrap();
-    assert_eq!(cadence.next_after(at("2100-12-30T12:00")), Some(at("2100-12-31T00:00")));
-    assert_eq!(cadence.next_after(at("2100-12-31T00:00")), None);
-    assert_eq!(cadence.next_after(at("9999-12-31T23:59")), None);
-    let latest = cadence.latest_within(at("2026-01-01T00:00"), at("9999-03-05T23:59"));
+    let recurrence = Recurrence::parse("0 0 * * *", "UTC").unwrap();
+    assert_eq!(recurrence.next_after(at("2100-12-30T12:00")), Some(at("2100-12-31T00:00")));
+    assert_eq!(recurrence.next_after(at("2100-12-31T00:00")), None);
+    assert_eq!(recurrence.next_after(at("9999-12-31T23:59")), None);
+    let latest = recurrence.latest_within(at("2026-01-01T00:00"), at("9999-03-05T23:59"));
     assert_eq!(latest, Some(at("2100-12-31T00:00")));
 }

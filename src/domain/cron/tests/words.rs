@@ -1,7 +1,7 @@
 //! Tests descriptions, previews and warnings.
 
 use super::at;
-use crate::domain::cron::{Cadence, Cron, Run, describe, preview, warnings};
+use crate::domain::cron::{Recurrence, Cron, Run, describe, preview, warnings};
 
 #[test]
 fn descriptions() {
@@ -51,7 +51,7 @@ fn descriptions() {
 }
 
 fn warned(expression: &str, timezone: &str) -> Vec<String> {
-    warnings(&Cadence::parse(expression, timezone).unwrap(), at("2026-01-01T00:00"))
+    warnings(&Recurrence::parse(expression, timezone).unwrap(), at("2026-01-01T00:00"))
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn warnings_about_days_and_steps() {
     for (expression, sentences) in expected {
         assert_eq!(warned(expression, "UTC"), sentences, "{expression}");
     }
-    let at_the_end = Cadence::parse("0 0 29 2 *", "UTC").unwrap();
+    let at_the_end = Recurrence::parse("0 0 29 2 *", "UTC").unwrap();
     let sentences = warnings(&at_the_end, at("2099-01-01T00:00"));
     assert_eq!(sentences[1], "It does not run again up to the end of the year 2100.");
 }
@@ -175,7 +175,7 @@ fn warnings_about_the_clock() {
           in between runs once, when the clock has moved."
         ]
     );
-    let apia = Cadence::parse("0 12 30 12 *", "Pacific/Apia").unwrap();
+    let apia = Recurrence::parse("0 12 30 12 *", "Pacific/Apia").unwrap();
     assert_eq!(
         warnings(&apia, at("2011-06-01T00:00")),
         [
@@ -186,13 +186,13 @@ fn warnings_about_the_clock() {
 }
 
 fn first_run(expression: &str, timezone: &str, from: &str) -> Run {
-    preview(&Cadence::parse(expression, timezone).unwrap(), at(from), 1).remove(0)
+    preview(&Recurrence::parse(expression, timezone).unwrap(), at(from), 1).remove(0)
 }
 
 #[test]
 fn runs_show_the_wall() {
-    let cadence = Cadence::parse("0 9 * * 1-5", "America/New_York").unwrap();
-    let runs = preview(&cadence, at("2026-03-06T14:00"), 3);
+    let recurrence = Recurrence::parse("0 9 * * 1-5", "America/New_York").unwrap();
+    let runs = preview(&recurrence, at("2026-03-06T14:00"), 3);
     let shown: Vec<_> = runs.iter().map(|run| (run.utc, run.local.as_str())).collect();
     let expected = [
         (at("2026-03-09T13:00"), "2026-03-09T09:00:00-04:00"),
@@ -205,8 +205,8 @@ fn runs_show_the_wall() {
         first_run("0 0 * * *", "UTC", "2026-01-01T00:00").local,
         "2026-01-02T00:00:00+00:00"
     );
-    assert_eq!(preview(&cadence, at("2100-12-30T15:00"), 9).len(), 1);
-    assert_eq!(preview(&cadence, at("2026-01-01T00:00"), 0), []);
+    assert_eq!(preview(&recurrence, at("2100-12-30T15:00"), 9).len(), 1);
+    assert_eq!(preview(&recurrence, at("2026-01-01T00:00"), 0), []);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::store::Firing;
 
 /// A batch as arrays.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct FiringColumns {
     pub(super) places: Vec<i64>,
     pub(super) schedules: Vec<ScheduleId>,
     pub(super) shards: Vec<ShardId>,
@@ -28,7 +28,7 @@ pub(super) struct Batch {
     pub(super) job_ticks: Vec<Timestamp>,
 }
 
-impl Batch {
+impl FiringColumns {
     /// Orders the firings by the ids of their schedules. A second firing of the same schedule is
     /// left out: it is stale after the first one.
     pub(super) fn new(firings: &[(i64, &Firing)]) -> Self {

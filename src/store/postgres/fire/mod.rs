@@ -25,16 +25,16 @@ use sqlx::query::Query;
 use sqlx::{FromRow, PgConnection, Postgres};
 
 use super::claims::{Secrets, Taken, sort};
-use super::definitions::Known;
+use super::definition_cache::CachedDefinitions;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
-use crate::store::damage::Damage;
+use crate::store::corrupt_rows::CorruptRows;
 use crate::store::rows::{StoreRow, read_rows};
 use crate::store::sql::fault::Outcome;
 use crate::store::{Claim, Claims, Fence, Fired, Firing};
-use batch::Batch;
+use batch::FiringColumns;
 use statements::FIRE_PLAIN;
 
 /// What is fired, and for whom its jobs are claimed.
@@ -45,7 +45,7 @@ pub(super) struct Order {
     pub(super) claim: Option<Claim>,
     pub(super) firings: Arc<[Firing]>,
     /// The definitions that need not be read.
-    pub(super) known: Arc<Known>,
+    pub(super) known: Arc<CachedDefinitions>,
 }
 
 /// A row of the answer: a firing that took place, and one of its jobs; or a shard in which none did.
@@ -77,7 +77,7 @@ pub(super) fn is_one_statement(firings: &[Firing]) -> bool {
 pub(super) async fn fire(
     connection: &mut PgConnection,
     order: Order,
-    damage: Arc<Damage>,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> Outcome<(Fired, Claims, Secrets)> {
     let Order { ref fences, now, claim, ref firings, ref known } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
@@ -86,7 +86,7 @@ pub(super) async fn fire(
     let (mut overlapped, mut missing) = (0, Vec::new());
     if !plain.is_empty() {
         let fences = of_shards(fences, &plain);
-        let batch = Batch::new(&plain);
+        let batch = FiringColumns::new(&plain);
         for row in query(&order, &fences, &batch).fetch_all(&mut *connection).await? {
             let row_of = Row::from_row(&row)?;
             if claim.is_some() && row_of.job.is_some() {
@@ -107,12 +107,12 @@ pub(super) async fn fire(
     missing.dedup();
     rows.sort_unstable_by_key(|row| (row.place, row.job));
     let fenced = fenced(connection, &missing).await?;
-    let Done { mut tickets, held, advanced, stale } = done(now, firings, &rows, &fenced);
+    let FiredRows { mut tickets, held, advanced, stale } = done(now, firings, &rows, &fenced);
     let of_claims: HashSet<JobId> = claimed.iter().map(|taken| taken.job).collect();
     tickets.retain(|ticket| !of_claims.contains(&ticket.job));
     let passed = still_due(connection, now, firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
-    let (claims, secrets) = sort(claimed, &damage);
+    let (claims, secrets) = sort(claimed, &corrupt_rows);
     let fired = Fired { tickets, held, overlapped, advanced, stale, busy, fenced };
     Ok((fired, claims, secrets))
 }
@@ -132,7 +132,7 @@ fn without_a_row(fences: &[Fence], rows: &[Row]) -> Vec<Fence> {
 fn query<'q>(
     order: &Order,
     fences: &[Fence],
-    batch: &'q Batch,
+    batch: &'q FiringColumns,
 ) -> Query<'q, Postgres, PgArguments> {
     let Order { now, claim, known, .. } = order;
     let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
@@ -201,7 +201,7 @@ async fn still_due(
 }
 
 /// What a batch has done, before it is known why some of it was not.
-struct Done {
+struct FiredRows {
     tickets: Vec<Ticket>,
     held: Vec<JobId>,
     advanced: Vec<(ScheduleId, Option<Timestamp>)>,
@@ -209,7 +209,7 @@ struct Done {
 }
 
 /// What the rows say.
-fn done(now: Timestamp, firings: &[Firing], rows: &[Row], fenced: &[ShardId]) -> Done {
+fn done(now: Timestamp, firings: &[Firing], rows: &[Row], fenced: &[ShardId]) -> FiredRows {
     let (mut tickets, mut held) = (Vec::new(), Vec::new());
     let mut took_place = vec![false; firings.len()];
     for row in rows {
@@ -232,5 +232,5 @@ fn done(now: Timestamp, firings: &[Firing], rows: &[Row], fenced: &[ShardId]) ->
             stale.push(firing.schedule);
         }
     }
-    Done { tickets, held, advanced, stale }
+    FiredRows { tickets, held, advanced, stale }
 }

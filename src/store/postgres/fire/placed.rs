@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row as _};
 
-use super::batch::Batch;
+use super::batch::FiringColumns;
 use super::ranges::{Open, Ranges};
 use super::statements::LOCK_DUE;
 use super::{Order, Row};
@@ -136,7 +136,7 @@ async fn lock(
     fences: &[Fence],
     firings: &[(i64, &Firing)],
 ) -> Outcome<Vec<Locked>> {
-    let batch = Batch::new(firings);
+    let batch = FiringColumns::new(firings);
     let query = sqlx::query_as(faults::statement("lock", LOCK_DUE))
         .bind(column(fences, |fence| fence.shard))
         .bind(column(fences, |fence| fence.epoch.0))

@@ -8,7 +8,7 @@ use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::query::Query;
-use crate::store::{Account, Usage, Write, sql};
+use crate::store::{Account, Usage, WriteContext, sql};
 
 /// Stores an account. Returns `false` if the name is taken.
 pub(in crate::store) async fn insert_account(
@@ -30,7 +30,7 @@ pub(in crate::store) async fn insert_account(
 
 pub(in crate::store) async fn create_account(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     name: String,
     plan: String,
 ) -> Outcome<bool> {
@@ -45,7 +45,7 @@ pub(in crate::store) async fn create_account(
 /// Sets the plan. Nothing is recorded if the account already has it.
 pub(in crate::store) async fn set_plan(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     plan: String,
 ) -> Outcome<bool> {
     if !lock(connection, write.account).await? {
@@ -67,7 +67,7 @@ pub(in crate::store) async fn set_plan(
 /// Removes the month's counter, so that the jobs are counted again when the new plan limits them:
 /// jobs made under a plan without a quota were not counted. The old value is kept under the
 /// negative month as a lower bound for the new count.
-async fn forget_month(connection: &mut Connection<'_>, write: Write) -> Outcome<()> {
+async fn forget_month(connection: &mut Connection<'_>, write: WriteContext) -> Outcome<()> {
     let month = month_of(write.now);
     let forgotten: Option<i64> = sql::query_scalar(
         "DELETE FROM account_months WHERE account_id = $1 AND month = $2 RETURNING reserved",
@@ -93,7 +93,7 @@ async fn forget_month(connection: &mut Connection<'_>, write: Write) -> Outcome<
 /// with the shared lock: `Database::fence_suspension` does, after the commit.
 pub(in crate::store) async fn set_suspended(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     suspended: bool,
 ) -> Outcome<bool> {
     if !lock(connection, write.account).await? {

@@ -8,10 +8,10 @@ use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
-use crate::store::{KeyCreated, NewKey, Rotated, Rotation, Write};
+use crate::store::{KeyCreated, NewKey, Rotated, Rotation, WriteContext};
 
 /// Counts the keys of the account that are neither revoked nor expired.
-async fn working_keys(connection: &mut Connection<'_>, write: Write) -> Outcome<u64> {
+async fn working_keys(connection: &mut Connection<'_>, write: WriteContext) -> Outcome<u64> {
     let working: i64 = sql::query_scalar(
         "SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
              AND (expires_at IS NULL OR expires_at > $2)",
@@ -25,7 +25,7 @@ async fn working_keys(connection: &mut Connection<'_>, write: Write) -> Outcome<
 
 pub(in crate::store) async fn create_key(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     key: NewKey,
 ) -> Outcome<KeyCreated> {
     if !lock(connection, write.account).await? {
@@ -56,7 +56,7 @@ pub(in crate::store) async fn create_key(
 /// Rotates a key. The account is locked, so that concurrent rotations never exceed [`MOST_KEYS`].
 pub(in crate::store) async fn rotate_key(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     rotation: Rotation,
 ) -> Outcome<Rotated> {
     lock(connection, write.account).await?;
@@ -104,7 +104,7 @@ pub(in crate::store) async fn rotate_key(
 
 pub(in crate::store) async fn revoke_key(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: KeyId,
 ) -> Outcome<bool> {
     let revoked = sql::query(

@@ -18,22 +18,22 @@ use crate::store::hex::Hex;
 use crate::store::rows::account_columns;
 use crate::store::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
-    Write, sql,
+    WriteContext, sql,
 };
 
 pub(in crate::store) use changes::insert_account;
 
 #[async_trait]
 impl<D: Database> AccountStore for D {
-    async fn create_account(&self, write: &Write, name: &str, plan: &str) -> Result<bool> {
+    async fn create_account(&self, write: &WriteContext, name: &str, plan: &str) -> Result<bool> {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
-        let vault = self.vault().clone();
+        let encrypted_fields = self.encrypted_fields().clone();
         let created = self.api().transaction("create_account", move |connection| {
-            let (vault, name, plan) = (vault.clone(), name.clone(), plan.clone());
+            let (encrypted_fields, name, plan) = (encrypted_fields.clone(), name.clone(), plan.clone());
             Box::pin(async move {
                 let is_new = changes::create_account(connection, write, name, plan).await?;
                 if is_new {
-                    signing::make_first(connection, &vault, write.account, write.now).await?;
+                    signing::make_first(connection, &encrypted_fields, write.account, write.now).await?;
                 }
                 Ok(is_new)
             })
@@ -70,7 +70,7 @@ impl<D: Database> AccountStore for D {
         Ok(made.unwrap_or(0).unsigned_abs())
     }
 
-    async fn set_plan(&self, write: &Write, plan: &str) -> Result<bool> {
+    async fn set_plan(&self, write: &WriteContext, plan: &str) -> Result<bool> {
         let (write, plan) = (*write, plan.to_owned());
         let set = self.api().transaction("set_plan", move |connection| {
             Box::pin(changes::set_plan(connection, write, plan.clone()))
@@ -83,7 +83,7 @@ impl<D: Database> AccountStore for D {
         Ok(is_there)
     }
 
-    async fn set_suspended(&self, write: &Write, suspended: bool) -> Result<bool> {
+    async fn set_suspended(&self, write: &WriteContext, suspended: bool) -> Result<bool> {
         let write = *write;
         let set = self.api().transaction("set_suspended", move |connection| {
             Box::pin(changes::set_suspended(connection, write, suspended))
@@ -110,7 +110,7 @@ impl<D: Database> AccountStore for D {
         plans.await
     }
 
-    async fn create_key(&self, write: &Write, key: &NewKey) -> Result<KeyCreated> {
+    async fn create_key(&self, write: &WriteContext, key: &NewKey) -> Result<KeyCreated> {
         let (write, key) = (*write, key.clone());
         let created = self.api().transaction("create_key", move |connection| {
             Box::pin(keys::create_key(connection, write, key.clone()))
@@ -126,7 +126,7 @@ impl<D: Database> AccountStore for D {
         self.api().all("keys", query.bind(account)).await
     }
 
-    async fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Result<Rotated> {
+    async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<Rotated> {
         let (write, rotation) = (*write, *rotation);
         let rotated = self.api().transaction("rotate_key", move |connection| {
             Box::pin(keys::rotate_key(connection, write, rotation))
@@ -134,7 +134,7 @@ impl<D: Database> AccountStore for D {
         rotated.await
     }
 
-    async fn revoke_key(&self, write: &Write, id: KeyId) -> Result<bool> {
+    async fn revoke_key(&self, write: &WriteContext, id: KeyId) -> Result<bool> {
         let write = *write;
         let revoked = self.api().transaction("revoke_key", move |connection| {
             Box::pin(keys::revoke_key(connection, write, id))

@@ -8,19 +8,19 @@ use crate::domain::job::JobStatus;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
 use crate::store::batch_rows::{Of, json_ids};
-use crate::store::ending::Ended;
+use crate::store::ending::EndedJob;
 use crate::store::job_rows::{HAS_ENDED, history_columns};
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::{self, audit};
-use crate::store::{Cancelled, Write};
+use crate::store::{Cancelled, WriteContext};
 
 /// Cancels a job. It locks the schedule's state before the job, in the order that all transactions
 /// use.
 pub(super) async fn cancel(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: JobId,
 ) -> Outcome<Cancelled> {
     let dialect = connection.dialect();
@@ -60,7 +60,7 @@ pub(super) async fn cancel(
         Some(JobStatus::Pending) => {
             end_waiting(connection, write, &[id], "the job was cancelled").await?;
             audit::record(connection, write, Action::JobCancelled, [id]).await?;
-            let ended = Ended { shard, schedule, job: id };
+            let ended = EndedJob { shard, schedule, job: id };
             overlap::forget_held(connection, ended).await?;
             Ok(Cancelled::Done(overlap::release(connection, write.now, &[ended]).await?))
         }
@@ -70,7 +70,7 @@ pub(super) async fn cancel(
 /// Returns the result for a job that is not unfinished.
 async fn finished_or_unknown(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: JobId,
 ) -> Outcome<Cancelled> {
     let has_ended = sql::query_scalar(HAS_ENDED).bind(id).bind(write.account);
@@ -82,7 +82,7 @@ async fn finished_or_unknown(
 /// All are locked at once, so that none starts to run or to wait in between.
 pub(in crate::store::sql) async fn end_jobs_of(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     schedule: ScheduleId,
 ) -> Outcome<()> {
     let dialect = connection.dialect();
@@ -112,7 +112,7 @@ pub(in crate::store::sql) async fn end_jobs_of(
 /// Ends waiting jobs of an account, which are locked. A job keeps the result of its last attempt.
 async fn end_waiting(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     jobs: &[JobId],
     why: &'static str,
 ) -> Outcome<()> {

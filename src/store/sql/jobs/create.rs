@@ -13,12 +13,12 @@ use crate::store::sql::account_lock::{admit, judge};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome, Remedy};
 use crate::store::sql::{self, audit, quotas};
-use crate::store::{NewJob, Retried, StoreErrorKind, Triggered, Write};
+use crate::store::{NewJob, Retried, StoreErrorKind, Triggered, WriteContext};
 
 /// Creates a job of a schedule.
 pub(super) async fn trigger(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     job: NewJob,
     quota: Option<u64>,
 ) -> Outcome<Triggered> {
@@ -34,7 +34,7 @@ pub(super) async fn trigger(
 /// Creates a new job of the schedule of a finished one.
 pub(super) async fn retry(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     of: JobId,
     id: JobId,
     quota: Option<u64>,
@@ -64,7 +64,7 @@ pub(super) async fn retry(
 /// locked last, so that it is locked for a short time only. Only jobs that are created are counted.
 async fn create(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     job: NewJob,
     trigger: Trigger,
     quota: Option<u64>,
@@ -145,7 +145,7 @@ impl<R: StoreRow> FromRow<'_, R> for Attempted {
 /// Runs [`TRIGGER`].
 pub(super) async fn trigger_at_once(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     job: NewJob,
 ) -> Outcome<Triggered> {
     let attempted: Option<Attempted> = sql::query_as(faults::statement("trigger", TRIGGER))

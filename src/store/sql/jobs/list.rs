@@ -17,7 +17,7 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::query::Builder;
 use crate::store::sql::values::{bounds, key_above, key_from};
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{JobPage, JobQuery, sql};
 
 /// Returns the statement that reads whole jobs, newest first. Of a response, it reads at most as
@@ -50,7 +50,7 @@ pub(in crate::store) fn rows(dialect: Dialect) -> String {
 /// Counts and reads jobs on one snapshot.
 pub(super) async fn list(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     account: AccountId,
     query: &JobQuery,
 ) -> Outcome<JobPage> {
@@ -68,7 +68,7 @@ pub(super) async fn list(
     let mut rows = rows.fetch(connection)?;
     let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
     while let Some(ListedJob { version, mut job, response_bytes }) = rows.try_next().await? {
-        vault.open_job(account, version, &mut job);
+        encrypted_fields.open_job(account, version, &mut job);
         cut_response(&mut job, response_bytes, query.max_response_bytes);
         bytes += job_bytes(&job);
         if bytes > query.max_bytes && !jobs.is_empty() {

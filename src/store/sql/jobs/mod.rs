@@ -16,9 +16,9 @@ use super::fault::Outcome;
 use crate::domain::job::{Attempt, Job};
 use crate::domain::{AccountId, JobId};
 use crate::store::job_rows::{JOB, JobAndLast};
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{
-    Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, Write, sql,
+    Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, WriteContext, sql,
 };
 
 pub(super) use cancel::end_jobs_of;
@@ -27,7 +27,7 @@ pub(super) use cancel::end_jobs_of;
 impl<D: Database> JobStore for D {
     async fn create_job(
         &self,
-        write: &Write,
+        write: &WriteContext,
         job: &NewJob,
         quota: Option<u64>,
     ) -> Result<Triggered> {
@@ -47,7 +47,7 @@ impl<D: Database> JobStore for D {
 
     async fn retry_job(
         &self,
-        write: &Write,
+        write: &WriteContext,
         of: JobId,
         id: JobId,
         quota: Option<u64>,
@@ -59,7 +59,7 @@ impl<D: Database> JobStore for D {
         retried.await
     }
 
-    async fn cancel_job(&self, write: &Write, id: JobId) -> Result<Cancelled> {
+    async fn cancel_job(&self, write: &WriteContext, id: JobId) -> Result<Cancelled> {
         let write = *write;
         let cancelled = self.history_transaction("cancel_job", move |connection| {
             Box::pin(cancel::cancel(connection, write, id))
@@ -68,19 +68,19 @@ impl<D: Database> JobStore for D {
     }
 
     async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
-        let vault = self.vault().clone();
+        let encrypted_fields = self.encrypted_fields().clone();
         let found = self.api().snapshot("job", move |connection| {
-            let vault = vault.clone();
-            Box::pin(async move { read(connection, &vault, account, id).await })
+            let encrypted_fields = encrypted_fields.clone();
+            Box::pin(async move { read(connection, &encrypted_fields, account, id).await })
         });
         found.await
     }
 
     async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
-        let (query, vault) = (Arc::new(query.clone()), self.vault().clone());
+        let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
         let page = self.api().snapshot("jobs", move |connection| {
-            let (query, vault) = (query.clone(), vault.clone());
-            Box::pin(async move { list::list(connection, &vault, account, &query).await })
+            let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
+            Box::pin(async move { list::list(connection, &encrypted_fields, account, &query).await })
         });
         page.await
     }
@@ -89,7 +89,7 @@ impl<D: Database> JobStore for D {
 /// Reads a job and its attempts on one snapshot.
 async fn read(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     account: AccountId,
     id: JobId,
 ) -> Outcome<Option<(Job, Vec<Attempt>)>> {
@@ -98,7 +98,7 @@ async fn read(
     else {
         return Ok(None);
     };
-    vault.open_job(account, version, &mut job);
+    encrypted_fields.open_job(account, version, &mut job);
     let attempts = sql::query_as(
         "SELECT number, started_at, completed_at, duration_ms, status_code, error_code,
              error_message, timings

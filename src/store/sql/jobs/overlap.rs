@@ -11,7 +11,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::store::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::ending::Ended;
+use crate::store::ending::EndedJob;
 use crate::store::hex::Hex;
 use crate::store::sql;
 use crate::store::sql::connection::{Connection, Dialect};
@@ -38,12 +38,12 @@ pub(in crate::store) fn follow(dialect: Dialect) -> String {
 pub(in crate::store) async fn release(
     connection: &mut Connection<'_>,
     now: Timestamp,
-    ended: &[Ended],
+    ended: &[EndedJob],
 ) -> Outcome<Vec<Ticket>> {
     if ended.is_empty() {
         return Ok(Vec::new());
     }
-    let row = |ended: &Ended| EndedRow {
+    let row = |ended: &EndedJob| EndedRow {
         shard: ended.shard.0,
         schedule: Hex(ended.schedule.to_bytes()),
         job: Hex(ended.job.to_bytes()),
@@ -81,7 +81,7 @@ async fn start(
 }
 
 /// Removes a held job that was cancelled from the state.
-pub(super) async fn forget_held(connection: &mut Connection<'_>, ended: Ended) -> Outcome<()> {
+pub(super) async fn forget_held(connection: &mut Connection<'_>, ended: EndedJob) -> Outcome<()> {
     let forget = sql::query(
         "UPDATE schedule_state SET held_job_id = NULL
          WHERE shard = $1 AND schedule_id = $2 AND held_job_id = $3",

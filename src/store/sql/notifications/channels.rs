@@ -12,7 +12,7 @@ use crate::store::sql::account_lock::{admit, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
-use crate::store::{ChannelChanged, ChannelCreated, TESTS_PER_HOUR, TryAllowed, Write};
+use crate::store::{ChannelChanged, ChannelCreated, TESTS_PER_HOUR, TryAllowed, WriteContext};
 
 /// The window in which test notifications of a channel are counted, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
@@ -28,7 +28,7 @@ pub(in crate::store) struct SealedChange {
 /// Stores a channel whose configuration is encrypted.
 pub(in crate::store) async fn create_channel(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     channel: Channel,
     config: String,
     most: Option<u64>,
@@ -120,7 +120,7 @@ async fn hold(
 /// Changes a channel if its configuration still has this revision.
 pub(in crate::store) async fn change_channel(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: ChannelId,
     revision: i64,
     change: SealedChange,
@@ -188,7 +188,7 @@ pub(in crate::store) async fn wake(
 /// Deletes a channel and detaches it from all preferences.
 pub(in crate::store) async fn delete_channel(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: ChannelId,
 ) -> Outcome<bool> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
@@ -250,7 +250,7 @@ pub(in crate::store) async fn count_test(
 /// Marks a channel as verified if its configuration still has this revision.
 pub(in crate::store) async fn verify_channel(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: ChannelId,
     revision: i64,
     config: Option<String>,
@@ -284,7 +284,7 @@ pub(in crate::store) async fn verify_channel(
 /// must be able to unsubscribe.
 pub(in crate::store) async fn unverify_channel(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: ChannelId,
     trouble: &str,
 ) -> Outcome<bool> {
@@ -301,7 +301,7 @@ pub(in crate::store) async fn unverify_channel(
 /// Takes `verified` away from a channel that is locked.
 pub(in crate::store) async fn lose_verified(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: ChannelId,
     trouble: &str,
 ) -> Outcome<()> {

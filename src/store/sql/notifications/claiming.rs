@@ -9,7 +9,7 @@ use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
 use crate::store::alert_content::{DueDelivery, LOST, SealedDelivery};
 use crate::store::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::damage::{Damage, Kept};
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::hex::Hex;
 use crate::store::sql;
 use crate::store::sql::connection::{Connection, Dialect};
@@ -24,20 +24,20 @@ const LOOKS: usize = 5;
 pub(in crate::store) async fn claim_deliveries(
     connection: &mut Connection<'_>,
     claim: DeliveryClaim,
-    damage: &Damage,
+    corrupt_rows: &CorruptRows,
 ) -> Outcome<(Vec<SealedDelivery>, u64)> {
     let picked = pick(connection, &claim).await?;
     if picked.is_empty() {
         return Ok((Vec::new(), 0));
     }
     close_digests(connection, &picked).await?;
-    let due = damage.leave_out("delivery", lock(connection, &claim, &picked).await?);
+    let due = corrupt_rows.leave_out("delivery", lock(connection, &claim, &picked).await?);
     note_lost(connection, &due, claim.now).await?;
     let (failed, taken): (Vec<_>, Vec<_>) =
         due.into_iter().partition(|delivery| delivery.hopeless().is_some());
     fail(connection, &failed, claim.now).await?;
     take(connection, &taken, &claim).await?;
-    Ok((contents(connection, taken, claim.now, damage).await?, failed.len() as u64))
+    Ok((contents(connection, taken, claim.now, corrupt_rows).await?, failed.len() as u64))
 }
 
 /// A few due deliveries of each channel that has not enough under way, without a lock. A channel, an
@@ -130,7 +130,7 @@ async fn lock(
     connection: &mut Connection<'_>,
     claim: &DeliveryClaim,
     picked: &[DeliveryId],
-) -> Outcome<Vec<Kept<DeliveryId, DueDelivery>>> {
+) -> Outcome<Vec<ReadableRow<DeliveryId, DueDelivery>>> {
     let skip_locked = connection.dialect().skip_locked();
     let locked = format!(
         "SELECT id FROM notification_deliveries

@@ -9,7 +9,7 @@ use crate::domain::{AccountId, DeliveryId, JobId, Timestamp};
 use crate::store::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
 use crate::store::alert_plan::NAMES;
 use crate::store::batch_rows::{Of, json_ids};
-use crate::store::damage::{Damage, Kept};
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::job_rows::job_columns;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
@@ -20,9 +20,9 @@ pub(in crate::store) async fn contents(
     connection: &mut Connection<'_>,
     taken: Vec<DueDelivery>,
     now: Timestamp,
-    damage: &Damage,
+    corrupt_rows: &CorruptRows,
 ) -> Outcome<Vec<SealedDelivery>> {
-    let jobs = damage.leave_out("job", jobs(connection, &taken).await?);
+    let jobs = corrupt_rows.leave_out("job", jobs(connection, &taken).await?);
     let jobs: HashMap<JobId, JobContent> =
         jobs.into_iter().map(|content| (content.job.id, content)).collect();
     let mut sealed = Vec::with_capacity(taken.len());
@@ -53,7 +53,7 @@ const JOBS: &str = concat!(
 async fn jobs(
     connection: &mut Connection<'_>,
     taken: &[DueDelivery],
-) -> Outcome<Vec<Kept<JobId, JobContent>>> {
+) -> Outcome<Vec<ReadableRow<JobId, JobContent>>> {
     let mut jobs: Vec<JobId> = taken.iter().filter_map(|delivery| delivery.job).collect();
     jobs.sort_unstable();
     jobs.dedup();

@@ -14,19 +14,19 @@ use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery, NewChannel,
     NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, Result, StoredChannel,
-    StoredPreference, TryAllowed, TryEnd, Write,
+    StoredPreference, TryAllowed, TryEnd, WriteContext,
 };
 
 #[async_trait]
 impl<D: Database> ChannelStore for D {
     async fn create_channel(
         &self,
-        write: &Write,
+        write: &WriteContext,
         new: &NewChannel,
         most: Option<u64>,
     ) -> Result<ChannelCreated> {
         let (write, channel) = (*write, new.channel.clone());
-        let config = self.vault().seal_config(write.account, channel.id, &new.config);
+        let config = self.encrypted_fields().seal_config(write.account, channel.id, &new.config);
         self.api()
             .transaction("create_channel", move |connection| {
                 let (channel, config) = (channel.clone(), config.clone());
@@ -45,19 +45,19 @@ impl<D: Database> ChannelStore for D {
         let found = self
             .api()
             .read("channel", move |connection| Box::pin(super::channel(connection, account, id)));
-        let open = |row: ChannelRow| row.open(account, self.vault());
+        let open = |row: ChannelRow| row.open(account, self.encrypted_fields());
         Ok(found.await?.map(open))
     }
 
     async fn change_channel(
         &self,
-        write: &Write,
+        write: &WriteContext,
         id: ChannelId,
         revision: i64,
         change: &ChannelChange,
     ) -> Result<ChannelChanged> {
         let write = *write;
-        let seal = |config: &ChannelConfig| self.vault().seal_config(write.account, id, config);
+        let seal = |config: &ChannelConfig| self.encrypted_fields().seal_config(write.account, id, config);
         let change = SealedChange {
             label: change.label.clone(),
             config: change.config.as_ref().map(seal),
@@ -70,7 +70,7 @@ impl<D: Database> ChannelStore for D {
             .await
     }
 
-    async fn delete_channel(&self, write: &Write, id: ChannelId) -> Result<bool> {
+    async fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> Result<bool> {
         let write = *write;
         self.api()
             .transaction("delete_channel", move |connection| {
@@ -94,13 +94,13 @@ impl<D: Database> ChannelStore for D {
 
     async fn verify_channel(
         &self,
-        write: &Write,
+        write: &WriteContext,
         id: ChannelId,
         revision: i64,
         config: Option<&ChannelConfig>,
     ) -> Result<ChannelChanged> {
         let write = *write;
-        let config = config.map(|config| self.vault().seal_config(write.account, id, config));
+        let config = config.map(|config| self.encrypted_fields().seal_config(write.account, id, config));
         self.api()
             .transaction("verify_channel", move |connection| {
                 let config = config.clone();
@@ -109,7 +109,7 @@ impl<D: Database> ChannelStore for D {
             .await
     }
 
-    async fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> Result<bool> {
+    async fn unverify_channel(&self, write: &WriteContext, id: ChannelId, trouble: &str) -> Result<bool> {
         let (write, trouble) = (*write, Arc::<str>::from(trouble));
         self.api()
             .transaction("unverify_channel", move |connection| {
@@ -138,7 +138,7 @@ impl<D: Database> PreferenceStore for D {
 
     async fn set_preference(
         &self,
-        write: &Write,
+        write: &WriteContext,
         schedule: ScheduleId,
         new: &NewPreference,
     ) -> Result<PreferenceSet> {
@@ -160,23 +160,23 @@ impl<D: Database> AlertStore for D {
     }
 
     async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
-        let (rules, damage) = (*rules, self.damage().clone());
+        let (rules, corrupt_rows) = (*rules, self.corrupt_rows().clone());
         self.scheduler()
             .batch("relay", limit as usize, move |connection| {
-                let damage = damage.clone();
-                Box::pin(async move { super::relay(connection, now, limit, rules, &damage).await })
+                let corrupt_rows = corrupt_rows.clone();
+                Box::pin(async move { super::relay(connection, now, limit, rules, &corrupt_rows).await })
             })
             .await
     }
 
     async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries> {
-        let (claim, damage) = (claim.clone(), self.damage().clone());
+        let (claim, corrupt_rows) = (claim.clone(), self.corrupt_rows().clone());
         let claimed = self.scheduler().transaction("claim_deliveries", move |connection| {
-            let (claim, damage) = (claim.clone(), damage.clone());
-            Box::pin(async move { super::claim_deliveries(connection, claim, &damage).await })
+            let (claim, corrupt_rows) = (claim.clone(), corrupt_rows.clone());
+            Box::pin(async move { super::claim_deliveries(connection, claim, &corrupt_rows).await })
         });
         let (sealed, undeliverable) = claimed.await?;
-        let taken = sealed.into_iter().map(|one| one.open(self.vault())).collect();
+        let taken = sealed.into_iter().map(|one| one.open(self.encrypted_fields())).collect();
         Ok(ClaimedDeliveries { taken, undeliverable })
     }
 
@@ -218,7 +218,7 @@ impl<D: Database> AlertStore for D {
             .await
     }
 
-    async fn redeliver(&self, write: &Write, id: DeliveryId) -> Result<Redelivered> {
+    async fn redeliver(&self, write: &WriteContext, id: DeliveryId) -> Result<Redelivered> {
         let write = *write;
         self.api()
             .transaction("redeliver", move |connection| {

@@ -14,7 +14,7 @@ use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
-use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, Write};
+use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, WriteContext};
 
 /// With more tries than these another round begins at 1: a number has a byte.
 const MOST_TRIES: i16 = 200;
@@ -153,7 +153,7 @@ async fn add_tries(
 /// Has a failed delivery tried again.
 pub(in crate::store) async fn redeliver(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: DeliveryId,
 ) -> Outcome<Redelivered> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;

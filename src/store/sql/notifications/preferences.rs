@@ -15,7 +15,7 @@ use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
-use crate::store::{AttachedChannel, NewPreference, PreferenceSet, StoredPreference, Write};
+use crate::store::{AttachedChannel, NewPreference, PreferenceSet, StoredPreference, WriteContext};
 
 /// The preference of a schedule; `None` if the account has no such schedule.
 pub(in crate::store) async fn preference(
@@ -60,7 +60,7 @@ pub(in crate::store) async fn preference(
 /// Replaces the preference of a schedule.
 pub(in crate::store) async fn set_preference(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     schedule: ScheduleId,
     new: NewPreference,
 ) -> Outcome<PreferenceSet> {
@@ -142,7 +142,7 @@ batch_row! {
 
 async fn insert(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     schedule: ScheduleId,
     new: &NewPreference,
 ) -> Outcome<()> {

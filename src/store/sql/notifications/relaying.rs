@@ -16,7 +16,7 @@ use crate::store::alert_items::{Event, PlannedChannel, PlannedIncident, Standing
 use crate::store::alert_plan::AlertPlan;
 use crate::store::alert_rows::ChannelLock;
 use crate::store::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::damage::{Damage, Kept};
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::hex::Hex;
 use crate::store::sql;
 use crate::store::sql::connection::{Connection, Dialect};
@@ -44,14 +44,14 @@ pub(in crate::store) async fn relay(
     now: Timestamp,
     limit: u32,
     rules: GroupingRules,
-    damage: &Damage,
+    corrupt_rows: &CorruptRows,
 ) -> Outcome<Relayed> {
     if !is_alone(connection, "relay").await? {
         return Ok(Relayed::default());
     }
     let query = sql::query_as(EVENTS).bind(i64::from(limit));
-    let events: Vec<Kept<EventId, Event>> = query.fetch_all(&mut *connection).await?;
-    let events = damage.leave_out("event", events);
+    let events: Vec<ReadableRow<EventId, Event>> = query.fetch_all(&mut *connection).await?;
+    let events = corrupt_rows.leave_out("event", events);
     let mut plan = AlertPlan::new(now, rules);
     read(connection, &mut plan, &events).await?;
     plan.work_out(&events);

@@ -13,7 +13,7 @@ use crate::store::response::without_nul;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
-use crate::store::{ExecutorId, TryEnd, TryOutcome, Write};
+use crate::store::{ExecutorId, TryEnd, TryOutcome, WriteContext};
 
 /// Records ends of tries, each if its claim is still held.
 pub(in crate::store) async fn complete_tries(
@@ -193,7 +193,7 @@ async fn unverify(
             let random = u128::from_be_bytes(end.delivery.to_bytes());
             let entry = AuditId::new(now, random);
             let write =
-                Write { account: end.account, now, author: Author::SERVICE, entry, once: None };
+                WriteContext { account: end.account, now, author: Author::SERVICE, entry, once: None };
             lose_verified(connection, write, channel, &without_nul(message)).await?;
         }
     }

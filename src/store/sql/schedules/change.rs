@@ -14,12 +14,12 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::{self, audit};
-use crate::store::{Change, Changed, Expected, Write};
+use crate::store::{Change, Changed, Expected, WriteContext};
 
 /// Applies a change if the schedule has not changed since it was read.
 pub(super) async fn change(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: ScheduleId,
     change: &Change,
 ) -> Outcome<Changed> {
@@ -60,7 +60,7 @@ pub(super) async fn change(
 }
 
 fn update_schedule(
-    write: Write,
+    write: WriteContext,
     id: ScheduleId,
     change: &Change,
     version: VersionId,
@@ -114,7 +114,7 @@ fn update_state(
 /// second one.
 async fn follow_policy(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     (shard, schedule): (ShardId, ScheduleId),
     policies: (OverlapPolicy, OverlapPolicy),
     held: Option<JobId>,

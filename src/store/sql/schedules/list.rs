@@ -11,7 +11,7 @@ use crate::store::rows::schedule_columns;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 use crate::store::sql::query::Builder;
-use crate::store::vault::Vault;
+use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
 
 /// Returns the statement that reads whole schedules, in the order of the ids in the parameter.
@@ -35,7 +35,7 @@ pub(in crate::store) fn rows(dialect: Dialect) -> String {
 /// Counts and reads schedules on one snapshot.
 pub(super) async fn list(
     connection: &mut Connection<'_>,
-    vault: &Vault,
+    encrypted_fields: &EncryptedFields,
     account: AccountId,
     query: &ScheduleQuery,
 ) -> Outcome<SchedulePage> {
@@ -49,7 +49,7 @@ pub(super) async fn list(
     let mut rows = rows.fetch(connection)?;
     let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
     while let Some(mut schedule) = rows.try_next().await? {
-        vault.open_schedule(account, &mut schedule);
+        encrypted_fields.open_schedule(account, &mut schedule);
         bytes += schedule_bytes(&schedule);
         if bytes > query.max_bytes && !schedules.is_empty() {
             break;

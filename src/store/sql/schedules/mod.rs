@@ -28,7 +28,7 @@ use crate::store::rows::schedule_columns;
 use crate::store::schedules::next_tick;
 use crate::store::{
     Change, Changed, Created, NewSchedule, NewVersion, Result, SchedulePage, ScheduleQuery,
-    ScheduleStore, SkipPage, SkipQuery, Write, sql,
+    ScheduleStore, SkipPage, SkipQuery, WriteContext, sql,
 };
 use versions::{insert_versions, retire_version};
 
@@ -36,12 +36,12 @@ use versions::{insert_versions, retire_version};
 impl<D: Database> ScheduleStore for D {
     async fn create_schedules(
         &self,
-        write: &Write,
+        write: &WriteContext,
         schedules: &[NewSchedule],
         most: Option<u64>,
     ) -> Result<Created> {
         let (write, count) = (*write, schedules.len());
-        let seal = |new: &NewSchedule| self.vault().seal(write.account, &new.version);
+        let seal = |new: &NewSchedule| self.encrypted_fields().seal(write.account, &new.version);
         let versions: Vec<NewVersion> = schedules.iter().map(seal).collect();
         let ids: Arc<[ScheduleId]> = schedules.iter().map(|new| new.id).collect();
         let versions = insert_versions(D::DIALECT, write, ids.iter().copied().zip(&versions));
@@ -65,27 +65,27 @@ impl<D: Database> ScheduleStore for D {
     async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>> {
         let query = sql::query_as(ROW).bind(id).bind(account);
         let mut found: Option<Schedule> = self.api().optional("schedule", query).await?;
-        found.iter_mut().for_each(|schedule| self.vault().open_schedule(account, schedule));
+        found.iter_mut().for_each(|schedule| self.encrypted_fields().open_schedule(account, schedule));
         Ok(found)
     }
 
     async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
-        let (query, vault) = (Arc::new(query.clone()), self.vault().clone());
+        let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
         let page = self.api().snapshot("schedules", move |connection| {
-            let (query, vault) = (query.clone(), vault.clone());
-            Box::pin(async move { list::list(connection, &vault, account, &query).await })
+            let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
+            Box::pin(async move { list::list(connection, &encrypted_fields, account, &query).await })
         });
         page.await
     }
 
     async fn change_schedule(
         &self,
-        write: &Write,
+        write: &WriteContext,
         id: ScheduleId,
         change: &Change,
     ) -> Result<Changed> {
         let (write, mut change) = (*write, change.clone());
-        change.version = change.version.map(|version| self.vault().seal(write.account, &version));
+        change.version = change.version.map(|version| self.encrypted_fields().seal(write.account, &version));
         let change = Arc::new(change);
         let changed = self.api().transaction("change_schedule", move |connection| {
             let change = change.clone();
@@ -94,7 +94,7 @@ impl<D: Database> ScheduleStore for D {
         changed.await
     }
 
-    async fn delete_schedule(&self, write: &Write, id: ScheduleId) -> Result<bool> {
+    async fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> Result<bool> {
         let write = *write;
         let deleted = self.history_transaction("delete_schedule", move |connection| {
             Box::pin(delete(connection, write, id))
@@ -130,7 +130,7 @@ const ROW: &str = concat!(
 /// other.
 async fn admit_schedules(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     count: usize,
     most: Option<u64>,
 ) -> Outcome<Option<u64>> {
@@ -183,7 +183,7 @@ impl<'n> From<&'n NewSchedule> for ScheduleRow<'n> {
 
 /// Returns the statements that store schedules of one account and their states. In PostgreSQL, the
 /// state also has the columns that a leader would otherwise read from two other tables.
-fn insert_schedules(dialect: Dialect, write: Write, schedules: &[NewSchedule]) -> [sql::Query; 2] {
+fn insert_schedules(dialect: Dialect, write: WriteContext, schedules: &[NewSchedule]) -> [sql::Query; 2] {
     let rows = json(&schedules.iter().map(ScheduleRow::from).collect::<Vec<_>>());
     let insert_schedules = sql::query(AssertSqlSafe(format!(
         "INSERT INTO schedules
@@ -218,7 +218,7 @@ fn insert_schedules(dialect: Dialect, write: Write, schedules: &[NewSchedule]) -
 /// Deletes a schedule. Each statement sees the rows that were committed before it. So the state's
 /// row is removed before the jobs are read: jobs that a leader fired before are found, and none is
 /// fired after.
-async fn delete(connection: &mut Connection<'_>, write: Write, id: ScheduleId) -> Outcome<bool> {
+async fn delete(connection: &mut Connection<'_>, write: WriteContext, id: ScheduleId) -> Outcome<bool> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let deleted = sql::query_as(
         "DELETE FROM schedules WHERE id = $1 AND account_id = $2 RETURNING shard, version_id",

@@ -6,7 +6,7 @@ use crate::domain::{ScheduleId, VersionId};
 use crate::store::batch_rows::{batch_row, json};
 use crate::store::hex::Hex;
 use crate::store::sql::connection::Dialect;
-use crate::store::{NewVersion, Write, sql};
+use crate::store::{NewVersion, WriteContext, sql};
 
 batch_row! {
     /// A row of `schedule_versions`, in the order of the statement's columns.
@@ -51,7 +51,7 @@ impl<'v> VersionRow<'v> {
 /// Returns the statement that stores versions of schedules of one account.
 pub(super) fn insert_versions<'v>(
     dialect: Dialect,
-    write: Write,
+    write: WriteContext,
     versions: impl IntoIterator<Item = (ScheduleId, &'v NewVersion)>,
 ) -> sql::Query {
     let insert = format!(
@@ -68,7 +68,7 @@ pub(super) fn insert_versions<'v>(
 
 /// Returns the statement that marks a version as no longer used by its schedule. Upkeep deletes the
 /// version when no job uses it either.
-pub(super) fn retire_version(write: Write, id: VersionId) -> sql::Query {
+pub(super) fn retire_version(write: WriteContext, id: VersionId) -> sql::Query {
     sql::query("UPDATE schedule_versions SET retired_at = $3 WHERE id = $1 AND account_id = $2")
         .bind(id)
         .bind(write.account)

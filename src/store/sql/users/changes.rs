@@ -21,15 +21,15 @@ use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
 use crate::store::{
-    Act, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
-    UserCreated, Write,
+    AuditContext, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
+    UserCreated, WriteContext,
 };
 
 /// Creates the user before the membership, because the most frequent failure is that the address is
 /// taken. If the user cannot join, the user is deleted again.
 pub(in crate::store) async fn create_user(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     user: NewUser,
     joins: Joins,
 ) -> Outcome<UserCreated> {
@@ -68,7 +68,7 @@ async fn is_invited(
 
 async fn join(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     user: UserId,
     joins: Joins,
 ) -> Outcome<UserCreated> {
@@ -121,7 +121,7 @@ async fn add_member(
 
 pub(in crate::store) async fn accept_invitation(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     user: UserId,
     digest: TokenDigest,
 ) -> Outcome<Option<AccountId>> {
@@ -139,7 +139,7 @@ pub(in crate::store) async fn accept_invitation(
 
 pub(in crate::store) async fn disable_user(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     user: UserId,
     disabled: bool,
 ) -> Outcome<bool> {
@@ -158,7 +158,7 @@ pub(in crate::store) async fn disable_user(
 
 pub(in crate::store) async fn change_member(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     user: UserId,
     change: MemberChange,
 ) -> Outcome<MemberChanged> {
@@ -214,7 +214,7 @@ async fn has_other_owner(
 
 pub(in crate::store) async fn create_invitation(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     invitation: NewInvitation,
 ) -> Outcome<bool> {
     let email = invitation.email.as_str().to_owned();
@@ -243,7 +243,7 @@ pub(in crate::store) async fn create_invitation(
 
 pub(in crate::store) async fn delete_invitation(
     connection: &mut Connection<'_>,
-    write: Write,
+    write: WriteContext,
     id: InvitationId,
 ) -> Outcome<bool> {
     let query = sql::query(DELETE_INVITATION).bind(write.account).bind(id);

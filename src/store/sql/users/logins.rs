@@ -11,13 +11,13 @@ use crate::store::sql;
 use crate::store::sql::audit;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
-use crate::store::{Act, Ending, INSTALLATION, NewReset, NewSession, PasswordHash, Write};
+use crate::store::{AuditContext, Ending, INSTALLATION, NewReset, NewSession, PasswordHash, WriteContext};
 
 /// Records a change of a user in the audit log of each account that the user belongs to, or of the
 /// installation if there is none.
 pub(super) async fn enter(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     action: Action,
     user: UserId,
 ) -> Outcome<()> {
@@ -27,7 +27,7 @@ pub(super) async fn enter(
         accounts.push(INSTALLATION);
     }
     for (nth, account) in accounts.into_iter().enumerate() {
-        let write = Write { entry: act.entry.nth(nth), ..act.on(account) };
+        let write = WriteContext { entry: act.entry.nth(nth), ..act.on(account) };
         audit::record(connection, write, action, [user]).await?;
     }
     Ok(())
@@ -35,7 +35,7 @@ pub(super) async fn enter(
 
 pub(in crate::store) async fn set_password(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     (user, version): (UserId, Option<i64>),
     password: PasswordHash,
     keep: Option<SessionId>,
@@ -93,7 +93,7 @@ pub(in crate::store) async fn extend_session(
 
 pub(in crate::store) async fn end_sessions(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     user: UserId,
     which: Ending,
 ) -> Outcome<()> {
@@ -138,7 +138,7 @@ pub(in crate::store) async fn create_reset(
 
 pub(in crate::store) async fn complete_reset(
     connection: &mut Connection<'_>,
-    act: Act,
+    act: AuditContext,
     digest: TokenDigest,
     password: PasswordHash,
 ) -> Outcome<Option<UserId>> {

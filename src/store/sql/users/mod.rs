@@ -14,9 +14,9 @@ use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::{
-    Act, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
+    AuditContext, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Result, Session, User, UserCreated, UserStore,
-    Write,
+    WriteContext,
 };
 use statements::{
     INVITATIONS, MEMBERS, MEMBERSHIPS, RESET, ROLE, SESSION, SESSIONS, USER, USER_NAMED, USERS,
@@ -24,18 +24,18 @@ use statements::{
 
 #[async_trait]
 impl<D: Database> UserStore for D {
-    async fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
+    async fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
         let (act, user, joins) = (*act, user.clone(), joins.clone());
-        let vault = self.vault().clone();
+        let encrypted_fields = self.encrypted_fields().clone();
         self.api()
             .transaction("create_user", move |connection| {
-                let (vault, user, joins) = (vault.clone(), user.clone(), joins.clone());
+                let (encrypted_fields, user, joins) = (encrypted_fields.clone(), user.clone(), joins.clone());
                 Box::pin(async move {
                     let account = joins.new_account();
                     let created = changes::create_user(connection, act, user, joins).await?;
                     if let (UserCreated::Created, Some(account)) = (created, account) {
                         let (account, created_at) = account;
-                        signing::make_first(connection, &vault, account, created_at).await?;
+                        signing::make_first(connection, &encrypted_fields, account, created_at).await?;
                     }
                     Ok(created)
                 })
@@ -58,7 +58,7 @@ impl<D: Database> UserStore for D {
 
     async fn set_password(
         &self,
-        act: &Act,
+        act: &AuditContext,
         user: UserId,
         version: Option<i64>,
         password: &PasswordHash,
@@ -92,7 +92,7 @@ impl<D: Database> UserStore for D {
             .await
     }
 
-    async fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> Result<bool> {
+    async fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> Result<bool> {
         let act = *act;
         self.api()
             .transaction("disable_user", move |connection| {
@@ -115,7 +115,7 @@ impl<D: Database> UserStore for D {
 
     async fn change_member(
         &self,
-        write: &Write,
+        write: &WriteContext,
         user: UserId,
         change: MemberChange,
     ) -> Result<MemberChanged> {
@@ -127,7 +127,7 @@ impl<D: Database> UserStore for D {
             .await
     }
 
-    async fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> Result<bool> {
+    async fn create_invitation(&self, write: &WriteContext, invitation: &NewInvitation) -> Result<bool> {
         let (write, invitation) = (*write, invitation.clone());
         self.api()
             .transaction("create_invitation", move |connection| {
@@ -140,7 +140,7 @@ impl<D: Database> UserStore for D {
         self.api().all("invitations", sql::query_as(INVITATIONS).bind(account).bind(now)).await
     }
 
-    async fn delete_invitation(&self, write: &Write, id: InvitationId) -> Result<bool> {
+    async fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> Result<bool> {
         let write = *write;
         self.api()
             .transaction("delete_invitation", move |connection| {
@@ -151,7 +151,7 @@ impl<D: Database> UserStore for D {
 
     async fn accept_invitation(
         &self,
-        act: &Act,
+        act: &AuditContext,
         user: UserId,
         digest: TokenDigest,
     ) -> Result<Option<AccountId>> {
@@ -195,7 +195,7 @@ impl<D: Database> UserStore for D {
             .await
     }
 
-    async fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> Result<()> {
+    async fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> Result<()> {
         let act = *act;
         self.api()
             .transaction("end_sessions", move |connection| {
@@ -219,7 +219,7 @@ impl<D: Database> UserStore for D {
 
     async fn complete_reset(
         &self,
-        act: &Act,
+        act: &AuditContext,
         digest: TokenDigest,
         password: &PasswordHash,
     ) -> Result<Option<UserId>> {

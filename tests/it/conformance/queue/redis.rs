@@ -61,7 +61,7 @@ async fn recovered(queue: &SharedQueue) {
 async fn a_take_tells_of_those_alone_who_may_have_no_more() {
     let (server, queue, _tasks) = own().await;
     queue.push(&[ticket(1, 1, 1, 0), ticket(2, 2, 2, 0)]).await.expect("pushed");
-    let mut room = Room { total: 500, per_account: 100, per_host: 50, ..Room::default() };
+    let mut room = Capacity { total: 500, per_account: 100, per_host: 50, ..Capacity::default() };
     for number in 0..1_000 {
         room.accounts.insert(account(number.into()), if number == 1 { 0 } else { 99 });
         room.hosts.insert(HostKey(number), 49);
@@ -214,7 +214,7 @@ async fn a_slow_server_is_not_asked_for_one_shard_after_the_other() {
     line.set(Mood::Slow(Duration::from_millis(300)));
     // All shards are asked at once, which gives one ticket. Then they are asked one after the
     // other, where the host has no room, until that has taken too long.
-    let cramped = Room { per_host: 1, ..room(9) };
+    let cramped = Capacity { per_host: 1, ..room(9) };
     let (taken, next) = queue.take(at(0), &cramped).await.expect("taken");
     assert_eq!((taken.len(), next), (1, Some(at(0))), "more tickets can be taken at once");
     line.set(Mood::Open);

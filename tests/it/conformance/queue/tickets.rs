@@ -38,7 +38,7 @@ pub async fn no_more_is_handed_out_than_there_is_room(queue: &SharedQueue) {
     let tickets: Vec<_> = (0..40).map(|n| ticket(n, n % 2, (n % 4) as u64, 0)).collect();
     queue.push(&tickets).await.expect("pushed");
     assert_eq!(take(queue, 0, &room(0)).await, []);
-    let narrow = Room {
+    let narrow = Capacity {
         total: 30,
         per_account: 7,
         accounts: HashMap::from([(account(0), 2)]),
@@ -72,7 +72,7 @@ pub async fn a_host_without_room_does_not_keep_others_waiting(queue: &SharedQueu
     queue.push(&slow).await.expect("pushed");
     let other = ticket(900, 1, 2, 5);
     queue.push(&[other]).await.expect("pushed");
-    let full = Room { hosts: HashMap::from([(HostKey(1), 0)]), ..room(10) };
+    let full = Capacity { hosts: HashMap::from([(HostKey(1), 0)]), ..room(10) };
     assert_eq!(take(queue, 5, &full).await, [other.job]);
 }
 
@@ -105,11 +105,11 @@ pub async fn every_shard_is_served_within_the_room(queue: &SharedQueue) {
         .map(|n| Ticket { shard: ShardId(n % SHARDS), ..ticket(n.into(), 1, 1, 0) })
         .collect();
     queue.push(&spread).await.expect("pushed");
-    let narrow = Room { per_host: 25, ..room(40) };
+    let narrow = Capacity { per_host: 25, ..room(40) };
     assert_eq!(take(queue, 0, &narrow).await.len(), 25, "the host's room, over all shards");
     let one_shard = Ticket { shard: ShardId(SHARDS - 1), ..ticket(100, 2, 2, 0) };
     queue.push(&[one_shard]).await.expect("pushed");
-    let full = Room { hosts: HashMap::from([(HostKey(1), 0)]), ..room(1) };
+    let full = Capacity { hosts: HashMap::from([(HostKey(1), 0)]), ..room(1) };
     assert_eq!(take(queue, 0, &full).await, [one_shard.job], "wherever the room is usable");
     assert_eq!(take(queue, 0, &room(100)).await.len(), 35);
 }
@@ -153,7 +153,7 @@ pub async fn a_full_queue_takes_the_few_tickets_of_others(queue: &SharedQueue) {
         queue.push(some).await.expect("pushed");
     }
     // Makes the backlog ready, as takes of executors do.
-    let noisy = Room { accounts: HashMap::from([(account(1), 0)]), ..room(500) };
+    let noisy = Capacity { accounts: HashMap::from([(account(1), 0)]), ..room(500) };
     for _ in 0..2 {
         assert_eq!(take(queue, 0, &noisy).await, []);
     }
@@ -167,7 +167,7 @@ pub async fn a_full_queue_takes_the_few_tickets_of_others(queue: &SharedQueue) {
     }
     let of = async |host| {
         let hosts = (1..=4).map(|one| (HostKey(one), if one == host { 2_000 } else { 0 }));
-        let room = Room { hosts: hosts.collect(), ..room(500) };
+        let room = Capacity { hosts: hosts.collect(), ..room(500) };
         let mut taken = Vec::new();
         loop {
             let some = take(queue, 0, &room).await;

@@ -8,7 +8,7 @@ pub use std::time::Duration;
 pub use punctual::domain::shard::{Epoch, ShardId};
 pub use punctual::domain::ticket::{HostKey, Ticket};
 pub use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
-pub use punctual::queue::{Changes, Due, Index, Member, Room, SharedQueue, Window};
+pub use punctual::queue::{Changes, Due, Index, Member, Capacity, SharedQueue, Window};
 
 pub const SHARD: ShardId = ShardId(3);
 pub const EPOCH: Epoch = Epoch(7);
@@ -41,11 +41,11 @@ pub fn ticket(n: u128, of: u128, host: u64, start: i64) -> Ticket {
     }
 }
 
-pub fn room(total: usize) -> Room {
-    Room { total, per_account: 1_000, per_host: 1_000, ..Room::default() }
+pub fn room(total: usize) -> Capacity {
+    Capacity { total, per_account: 1_000, per_host: 1_000, ..Capacity::default() }
 }
 
-pub async fn take(queue: &SharedQueue, now: i64, room: &Room) -> Vec<JobId> {
+pub async fn take(queue: &SharedQueue, now: i64, room: &Capacity) -> Vec<JobId> {
     let (tickets, _) = queue.take(at(now), room).await.expect("the queue answers");
     tickets.into_iter().map(|ticket| ticket.job).collect()
 }

@@ -3,9 +3,9 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
-    Account, Act, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Ending, Expected,
+    Account, AuditContext, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Ending, Expected,
     INSTALLATION, Joins, MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, Triggered,
-    UserCreated, Write,
+    UserCreated, WriteContext,
 };
 
 use super::accounts::new_key;
@@ -43,10 +43,10 @@ pub async fn an_entry_says_who_did_what_from_where(w: &World) {
     let alice = ShortName::new("alice");
     let by_alice = Author { actor: Actor::Operator(alice), origin: Origin::Host(alice) };
     let schedule = w.new_schedule();
-    let write = Write { author: by_key, ..w.write(minute(1)) };
+    let write = WriteContext { author: by_key, ..w.write(minute(1)) };
     let ids = (schedule.id, new_key(1).id);
     w.store.create_schedules(&write, &[schedule], None).await.expect("create");
-    let write = Write { author: by_alice, ..w.write(minute(2)) };
+    let write = WriteContext { author: by_alice, ..w.write(minute(2)) };
     w.store.create_key(&write, &new_key(1)).await.expect("create");
     let entries = entries(w).await;
     let told: Vec<_> = entries
@@ -160,7 +160,7 @@ pub async fn who_joins_is_entered_once(w: &World) {
     }
     let bob = user(w, "bob").await;
     let author = Author { actor: Actor::User(bob), ..Author::SERVICE };
-    let by_bob = Act { author, ..act(w, minute(2)) };
+    let by_bob = AuditContext { author, ..act(w, minute(2)) };
     for _ in 0..2 {
         w.store.accept_invitation(&by_bob, bob, bobs.digest).await.expect("accept");
         last_is(w, 5, Action::InvitationAccepted, bobs.id).await;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual::domain::audit::Action;
-use punctual::domain::call::Once;
+use punctual::domain::call::Idempotency;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
@@ -23,14 +23,14 @@ use punctual::domain::{
     AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
 };
 use punctual::store::{
-    Aborts, Account, AccountStore, Act, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
+    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
     Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry,
     ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
     KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Resealed, Reservation,
     Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
     SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery,
-    StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, Write,
+    StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, WriteContext,
 };
 use punctual::store::{
     DeletedAccount, DeletedPlace, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip,
@@ -153,28 +153,28 @@ fn is_refused<T>(again: &Result<T>) -> bool {
 }
 
 flaky! { AccountStore:
-    fn create_account(&self, write: &Write, name: &str, plan: &str) -> bool
+    fn create_account(&self, write: &WriteContext, name: &str, plan: &str) -> bool
         => |lost, again| done_once(lost, again, |made| *made, |_, again| matches!(again, Ok(false)));
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
     fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
     fn jobs_made(&self, id: AccountId, now: Timestamp) -> u64;
-    fn set_plan(&self, write: &Write, plan: &str) -> bool;
-    fn set_suspended(&self, write: &Write, suspended: bool) -> bool;
+    fn set_plan(&self, write: &WriteContext, plan: &str) -> bool;
+    fn set_suspended(&self, write: &WriteContext, suspended: bool) -> bool;
     fn plans_beside(&self, known: &[String]) -> Vec<String>;
-    fn create_key(&self, write: &Write, key: &NewKey) -> KeyCreated
+    fn create_key(&self, write: &WriteContext, key: &NewKey) -> KeyCreated
         => |lost, again| {
             done_once(lost, again, |made| *made == KeyCreated::Done, |_, again| {
                 is_refused(again) || matches!(again, Ok(KeyCreated::TooMany))
             })
         };
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
-    fn rotate_key(&self, write: &Write, rotation: &Rotation) -> Rotated
+    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Rotated
         => |lost, again| done_once(lost, again, |rotated| *rotated == Rotated::Done, |_, again| {
             // The account may have the maximum number of keys by then.
             is_refused(again) || matches!(again, Ok(Rotated::TooMany))
         });
-    fn revoke_key(&self, write: &Write, id: KeyId) -> bool;
+    fn revoke_key(&self, write: &WriteContext, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
     fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
@@ -188,7 +188,7 @@ flaky! { QuotaStore:
 }
 
 flaky! { ScheduleStore:
-    fn create_schedules(&self, write: &Write, schedules: &[NewSchedule], most: Option<u64>)
+    fn create_schedules(&self, write: &WriteContext, schedules: &[NewSchedule], most: Option<u64>)
         -> Created
         => |lost, again| {
             let done = |created: &Created| *created == Created::All && !schedules.is_empty();
@@ -198,18 +198,18 @@ flaky! { ScheduleStore:
         };
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
     fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> SchedulePage;
-    fn change_schedule(&self, write: &Write, id: ScheduleId, change: &Change) -> Changed
+    fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &Change) -> Changed
         => |lost, again| {
             let done = |changed: &Changed| matches!(changed, Changed::Done(_));
             done_once(lost, again, done, |_, again| matches!(again, Ok(Changed::Stale)))
         };
-    fn delete_schedule(&self, write: &Write, id: ScheduleId) -> bool
+    fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     fn skips(&self, account: AccountId, id: ScheduleId, query: &SkipQuery) -> SkipPage;
 }
 
 flaky! { JobStore:
-    fn create_job(&self, write: &Write, job: &NewJob, quota: Option<u64>) -> Triggered
+    fn create_job(&self, write: &WriteContext, job: &NewJob, quota: Option<u64>) -> Triggered
         // The schedule may have been deleted in between.
         => |lost, again| {
             let done = |made: &Triggered| matches!(made, Triggered::Created(_));
@@ -217,12 +217,12 @@ flaky! { JobStore:
                 is_refused(again) || !matches!(again, Ok(Triggered::Created(_)))
             })
         };
-    fn retry_job(&self, write: &Write, of: JobId, id: JobId, quota: Option<u64>) -> Retried
+    fn retry_job(&self, write: &WriteContext, of: JobId, id: JobId, quota: Option<u64>) -> Retried
         => |lost, again| {
             let done = |retried: &Retried| matches!(retried, Retried::Created(_));
             done_once(lost, again, done, |_, again| is_refused(again))
         };
-    fn cancel_job(&self, write: &Write, id: JobId) -> Cancelled
+    fn cancel_job(&self, write: &WriteContext, id: JobId) -> Cancelled
         => |lost, again| {
             let done = |cancelled: &Cancelled| matches!(cancelled, Cancelled::Done(_));
             done_once(lost, again, done, |_, again| match again {
@@ -291,7 +291,7 @@ flaky! { SecretStore:
 flaky! { SigningStore:
     fn make_first_secrets(&self) -> ();
     fn signing_secrets(&self, account: AccountId) -> Vec<KnownSecret>;
-    fn rotate_signing_secret(&self, write: &Write, new: &NewSecret) -> bool
+    fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> bool
         => |lost, again| done_once(lost, again, |rotated| *rotated, |_, again| is_refused(again));
     fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> u64
         => |lost, again| both(lost, again, |lost, again| lost + again);
@@ -326,7 +326,7 @@ flaky! { UpkeepStore:
 }
 
 flaky! { UserStore:
-    fn create_user(&self, act: &Act, user: &NewUser, joins: &Joins) -> UserCreated
+    fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated
         => |lost, again| {
             let done = |created: &UserCreated| *created == UserCreated::Created;
             done_once(lost, again, done, |_, again| {
@@ -336,29 +336,29 @@ flaky! { UserStore:
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, act: &Act, user: UserId, version: Option<i64>, password: &PasswordHash,
+    fn set_password(&self, act: &AuditContext, user: UserId, version: Option<i64>, password: &PasswordHash,
         keep: Option<SessionId>) -> bool
         => |lost, again| {
             let gone = |again: &_| version.is_some() && matches!(again, Ok(false));
             done_once(lost, again, |set| *set, |_, again| is_refused(again) || gone(again))
         };
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
-    fn disable_user(&self, act: &Act, user: UserId, disabled: bool) -> bool;
+    fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> bool;
     fn members(&self, account: AccountId) -> Vec<Member>;
     fn memberships(&self, user: UserId) -> Vec<Membership>;
     fn role(&self, account: AccountId, user: UserId) -> Option<Role>;
-    fn change_member(&self, write: &Write, user: UserId, change: MemberChange) -> MemberChanged
+    fn change_member(&self, write: &WriteContext, user: UserId, change: MemberChange) -> MemberChanged
         => |lost, again| {
             let gone = change == MemberChange::Remove;
             let done = |changed: &MemberChanged| gone && *changed == MemberChanged::Done;
             done_once(lost, again, done, |_, again| matches!(again, Ok(MemberChanged::NoSuchMember)))
         };
-    fn create_invitation(&self, write: &Write, invitation: &NewInvitation) -> bool
+    fn create_invitation(&self, write: &WriteContext, invitation: &NewInvitation) -> bool
         => |lost, again| done_once(lost, again, |made| *made, |_, again| is_refused(again));
     fn invitations(&self, account: AccountId, now: Timestamp) -> Vec<Invitation>;
-    fn delete_invitation(&self, write: &Write, id: InvitationId) -> bool
+    fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
-    fn accept_invitation(&self, act: &Act, user: UserId, digest: TokenDigest)
+    fn accept_invitation(&self, act: &AuditContext, user: UserId, digest: TokenDigest)
         -> Option<AccountId>
         => |lost, again| done_once(lost, again, Option::is_some, |_, again| matches!(again, Ok(None)));
     fn create_session(&self, now: Timestamp, session: &NewSession) -> bool
@@ -366,11 +366,11 @@ flaky! { UserStore:
     fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
     fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
-    fn end_sessions(&self, act: &Act, user: UserId, which: Ending) -> ();
+    fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> ();
     // The repeated call replaces the reset with itself.
     fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
-    fn complete_reset(&self, act: &Act, digest: TokenDigest, password: &PasswordHash)
+    fn complete_reset(&self, act: &AuditContext, digest: TokenDigest, password: &PasswordHash)
         -> Option<UserId>
         => |lost, again| done_once(lost, again, Option::is_some, |_, again| matches!(again, Ok(None)));
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64
@@ -378,11 +378,11 @@ flaky! { UserStore:
 }
 
 flaky! { AuditStore:
-    fn enter_rotation(&self, act: &Act) -> ()
+    fn enter_rotation(&self, act: &AuditContext) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
-    fn enter_restoration(&self, act: &Act) -> ()
+    fn enter_restoration(&self, act: &AuditContext) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
-    fn enter_reading(&self, write: &Write, how: Action) -> ()
+    fn enter_reading(&self, write: &WriteContext, how: Action) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64
@@ -392,8 +392,8 @@ flaky! { AuditStore:
 
 flaky! { IdempotencyStore:
     fn reserve(&self, account: AccountId, now: Timestamp, reservation: &Reservation) -> Reserved;
-    fn keep_answer(&self, account: AccountId, once: Once, answer: &str) -> ();
-    fn release(&self, account: AccountId, once: Once) -> ();
+    fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> ();
+    fn release(&self, account: AccountId, once: Idempotency) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
         // The repeated call does the work of the next round.
         => |lost, again| both(lost, again, |lost, again| lost + again);
@@ -413,7 +413,7 @@ flaky! { LifeStore:
     fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
         -> Vec<StoredSkip>;
     fn months(&self, account: AccountId) -> Vec<StoredMonth>;
-    fn delete_account(&self, write: &Write) -> bool
+    fn delete_account(&self, write: &WriteContext) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;

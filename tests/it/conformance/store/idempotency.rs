@@ -2,15 +2,15 @@ use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::audit::Action;
-use punctual::domain::call::{Once, OnceKey};
-use punctual::store::{NewJob, Receipt, Reservation, Reserved, Retried, StoreErrorKind, Write};
+use punctual::domain::call::{Idempotency, IdempotencyKey};
+use punctual::store::{NewJob, Receipt, Reservation, Reserved, Retried, StoreErrorKind, WriteContext};
 
 use super::world::{World, minute};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn once(holder: u128) -> Once {
-    Once { key: OnceKey([5; 16]), holder }
+fn once(holder: u128) -> Idempotency {
+    Idempotency { key: IdempotencyKey([5; 16]), holder }
 }
 
 fn asks(holder: u128) -> Reservation {
@@ -18,8 +18,8 @@ fn asks(holder: u128) -> Reservation {
 }
 
 /// Returns a change under the reservation of `holder`.
-fn write(w: &World, holder: u128) -> Write {
-    Write { once: Some(once(holder)), ..w.write(minute(1)) }
+fn write(w: &World, holder: u128) -> WriteContext {
+    WriteContext { once: Some(once(holder)), ..w.write(minute(1)) }
 }
 
 async fn reserve(w: &World, seconds: u32, reservation: &Reservation) -> Reserved {
@@ -133,8 +133,8 @@ pub async fn of_many_at_once_one_runs(w: &World) {
 
 pub async fn old_answers_go_in_small_batches(w: &World) {
     for number in 0..5 {
-        let key = OnceKey([number; 16]);
-        let reservation = Reservation { once: Once { key, holder: 1 }, request: [1; 32] };
+        let key = IdempotencyKey([number; 16]);
+        let reservation = Reservation { once: Idempotency { key, holder: 1 }, request: [1; 32] };
         let now = minute(i64::from(number));
         w.store.reserve(w.account, now, &reservation).await.expect("reserve");
     }

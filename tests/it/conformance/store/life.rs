@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use punctual::domain::audit::Action;
-use punctual::domain::call::{Once, OnceKey};
+use punctual::domain::call::{Idempotency, IdempotencyKey};
 use punctual::domain::plan::month_of;
 use punctual::domain::schedule::{SkipReason, UnreadableFields};
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
     Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, MemberChange, MemberChanged,
-    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted, Write,
+    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted, WriteContext,
 };
 
 use super::accounts::new_key;
@@ -38,7 +38,7 @@ pub async fn fill(w: &World) -> (Claimed, JobId) {
     let wanted = Wanted { account: w.account, quota: 100, jobs: 1 };
     w.store.begin_months(minute(3), &[w.account]).await.expect("begin");
     w.store.reserve_jobs(minute(3), 0, &[wanted]).await.expect("reserve");
-    let once = Once { key: OnceKey([7; 16]), holder: 8 };
+    let once = Idempotency { key: IdempotencyKey([7; 16]), holder: 8 };
     let reservation = Reservation { once, request: [9; 32] };
     let reserved = w.store.reserve(w.account, minute(3), &reservation).await.expect("reserve");
     assert_eq!(reserved, Reserved::Yours);
@@ -64,7 +64,7 @@ pub async fn fill_foreign(w: &World) -> NewSchedule {
     new
 }
 
-fn delete(w: &World) -> Write {
+fn delete(w: &World) -> WriteContext {
     w.write(minute(4))
 }
 
@@ -113,8 +113,8 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     let jobs = w.store.jobs(w.account, &every_job()).await.expect("list");
     assert_eq!((jobs.jobs, jobs.total), (vec![], 0));
     assert!(w.skips(id).await.is_empty());
-    for key in [OnceKey([7; 16]), OnceKey([8; 16])] {
-        let asked = Reservation { once: Once { key, holder: 9 }, request: [9; 32] };
+    for key in [IdempotencyKey([7; 16]), IdempotencyKey([8; 16])] {
+        let asked = Reservation { once: Idempotency { key, holder: 9 }, request: [9; 32] };
         let reserved = w.store.reserve(w.account, minute(30), &asked).await.expect("reserve");
         assert_eq!(reserved, Reserved::Running, "no kept answer is returned");
     }

@@ -3,7 +3,7 @@ use punctual::domain::alert::policy::AlertPolicy;
 use punctual::domain::audit::Action;
 use punctual::domain::plan::NotifyOn;
 use punctual::domain::{ChannelId, ScheduleId};
-use punctual::store::{AuditQuery, End, NewPreference, PreferenceSet, StoredPreference, Write};
+use punctual::store::{AuditQuery, End, NewPreference, PreferenceSet, StoredPreference, WriteContext};
 
 use super::alerts::ONE_BY_ONE;
 use super::world::{World, minute};
@@ -22,7 +22,7 @@ fn attached(preference: &StoredPreference) -> Vec<ChannelId> {
 
 async fn set(
     w: &World,
-    write: Write,
+    write: WriteContext,
     schedule: ScheduleId,
     channels: &[ChannelId],
 ) -> PreferenceSet {

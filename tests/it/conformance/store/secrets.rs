@@ -1,7 +1,7 @@
 //! Sealed secrets: they are bound to their rows, and their keys can be changed. Each adapter
 //! accesses its rows and opens its store with other keys in its own way; the effects are the same.
 
-use punctual::domain::call::{Once, OnceKey};
+use punctual::domain::call::{Idempotency, IdempotencyKey};
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::{Definition, UnreadableFields};
 use punctual::domain::secret_key::SecretKey;
@@ -31,7 +31,7 @@ async fn claim(w: &World, schedules: &[ScheduleId]) -> Claims {
     w.store.claim(&w.claim_at(minute(1)), &jobs).await.expect("claim")
 }
 
-const ONCE: Once = Once { key: OnceKey([5; 16]), holder: 1 };
+const ONCE: Idempotency = Idempotency { key: IdempotencyKey([5; 16]), holder: 1 };
 
 /// Reserves the idempotency key whose response was stored.
 async fn reserve(store: &SharedStore, w: &World) -> Reserved {

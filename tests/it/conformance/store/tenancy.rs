@@ -3,14 +3,14 @@ use punctual::domain::schedule::SkipReason;
 use punctual::domain::user::Role;
 use punctual::store::{
     Cancelled, Change, Changed, End, Firing, JobQuery, MemberChange, MemberChanged, NewJob,
-    Retried, SkipQuery, TickRange, Triggered, Write,
+    Retried, SkipQuery, TickRange, Triggered, WriteContext,
 };
 
 use super::accounts::new_key;
 use super::users::{member, new_invitation};
 use super::world::{World, every_job, every_schedule, minute, soon};
 
-fn foreign(w: &World) -> Write {
+fn foreign(w: &World) -> WriteContext {
     w.write_for(w.foreign, minute(5))
 }
 

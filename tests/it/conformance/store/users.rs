@@ -2,8 +2,8 @@ use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{AccountId, InvitationId, Timestamp, UserId};
 use punctual::store::{
-    Account, Act, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, PasswordHash,
-    UserCreated, Write,
+    Account, AuditContext, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, PasswordHash,
+    UserCreated, WriteContext,
 };
 
 use super::sessions::{new_reset, new_session};
@@ -23,9 +23,9 @@ fn new_user(number: u128, name: &str) -> NewUser {
 }
 
 /// Returns an act of the service without an account.
-pub fn act(w: &World, now: Timestamp) -> Act {
-    let Write { now, author, entry, .. } = w.write(now);
-    Act { now, author, entry }
+pub fn act(w: &World, now: Timestamp) -> AuditContext {
+    let WriteContext { now, author, entry, .. } = w.write(now);
+    AuditContext { now, author, entry }
 }
 
 /// Creates a user without a membership.

@@ -19,7 +19,7 @@ use punctual::runtime::{Random, TaskKind, Tasks};
 use punctual::store::{
     Candidate, Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate,
     Fence, Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery, ScheduleSort,
-    SharedStore, SkipQuery, SortField, TickJob, Write,
+    SharedStore, SkipQuery, SortField, TickJob, WriteContext,
 };
 
 use super::flaky::FlakyStore;
@@ -138,8 +138,8 @@ pub fn every_job() -> JobQuery {
 }
 
 /// Returns a write by the service.
-pub fn write(account: AccountId, now: Timestamp, random: u128) -> Write {
-    Write { account, now, author: Author::SERVICE, entry: AuditId::new(now, random), once: None }
+pub fn write(account: AccountId, now: Timestamp, random: u128) -> WriteContext {
+    WriteContext { account, now, author: Author::SERVICE, entry: AuditId::new(now, random), once: None }
 }
 
 impl World {
@@ -180,12 +180,12 @@ impl World {
         async move { task.await.expect("joined").expect("it did not panic") }
     }
 
-    pub fn write(&self, now: Timestamp) -> Write {
+    pub fn write(&self, now: Timestamp) -> WriteContext {
         self.write_for(self.account, now)
     }
 
     /// Returns a write to an account's data.
-    pub fn write_for(&self, account: AccountId, now: Timestamp) -> Write {
+    pub fn write_for(&self, account: AccountId, now: Timestamp) -> WriteContext {
         write(account, now, self.random.bits())
     }
 

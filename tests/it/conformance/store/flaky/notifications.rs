@@ -13,7 +13,7 @@ use punctual::store::{
 use super::*;
 
 flaky! { ChannelStore:
-    fn create_channel(&self, write: &Write, channel: &NewChannel, most: Option<u64>)
+    fn create_channel(&self, write: &WriteContext, channel: &NewChannel, most: Option<u64>)
         -> ChannelCreated
         => |lost, again| done_once(lost, again, |made| *made == ChannelCreated::Done, |_, again| {
             is_refused(again) || matches!(again, Ok(ChannelCreated::TooMany { .. }))
@@ -21,7 +21,7 @@ flaky! { ChannelStore:
     fn channels(&self, account: AccountId) -> Vec<Channel>;
     fn channel(&self, account: AccountId, id: ChannelId) -> Option<StoredChannel>;
     // The unique audit entry rejects a repeated change of only the label.
-    fn change_channel(&self, write: &Write, id: ChannelId, revision: i64, change: &ChannelChange)
+    fn change_channel(&self, write: &WriteContext, id: ChannelId, revision: i64, change: &ChannelChange)
         -> ChannelChanged
         => |lost, again| {
             let done = |changed: &ChannelChanged| *changed == ChannelChanged::Done;
@@ -29,11 +29,11 @@ flaky! { ChannelStore:
                 is_refused(again) || matches!(again, Ok(ChannelChanged::Stale))
             })
         };
-    fn delete_channel(&self, write: &Write, id: ChannelId) -> bool
+    fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     // A repeated count counts again, because the test may or may not have been sent.
     fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TryAllowed;
-    fn verify_channel(&self, write: &Write, id: ChannelId, revision: i64,
+    fn verify_channel(&self, write: &WriteContext, id: ChannelId, revision: i64,
         config: Option<&ChannelConfig>) -> ChannelChanged
         => |lost, again| {
             let done = |changed: &ChannelChanged| *changed == ChannelChanged::Done;
@@ -41,12 +41,12 @@ flaky! { ChannelStore:
                 is_refused(again) || matches!(again, Ok(ChannelChanged::Stale))
             })
         };
-    fn unverify_channel(&self, write: &Write, id: ChannelId, trouble: &str) -> bool;
+    fn unverify_channel(&self, write: &WriteContext, id: ChannelId, trouble: &str) -> bool;
 }
 
 flaky! { PreferenceStore:
     fn preference(&self, account: AccountId, schedule: ScheduleId) -> Option<StoredPreference>;
-    fn set_preference(&self, write: &Write, schedule: ScheduleId, new: &NewPreference)
+    fn set_preference(&self, write: &WriteContext, schedule: ScheduleId, new: &NewPreference)
         -> PreferenceSet
         => |lost, again| {
             done_once(lost, again, |set| *set == PreferenceSet::Done, |_, again| {
@@ -88,7 +88,7 @@ flaky! { AlertStore:
         });
     fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> DeliveryPage;
     fn delivery(&self, account: AccountId, id: DeliveryId) -> Option<Delivery>;
-    fn redeliver(&self, write: &Write, id: DeliveryId) -> Redelivered
+    fn redeliver(&self, write: &WriteContext, id: DeliveryId) -> Redelivered
         => |lost, again| done_once(lost, again, |done| *done == Redelivered::Done, |_, again| {
             // In between, another notifier may have tried it in vain, or its channel may have been
             // deleted.

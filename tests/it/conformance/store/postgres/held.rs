@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use punctual::domain::call::{Once, OnceKey};
+use punctual::domain::call::{Idempotency, IdempotencyKey};
 use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
@@ -84,7 +84,7 @@ async fn whoever_holds_jobs_or_old_leases_delays_no_renewal_and_no_look() {
 async fn a_call_that_takes_effect_just_now_is_running() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let once = |holder| Once { key: OnceKey([5; 16]), holder };
+    let once = |holder| Idempotency { key: IdempotencyKey([5; 16]), holder };
     let reserve = async |minutes, holder| {
         let asked = Reservation { once: once(holder), request: [1; 32] };
         let reserved = w.store.reserve(w.account, minute(minutes), &asked);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::field::display;
 
 use super::backlog::Backlog;
-use super::known::Read;
+use super::schedule_cache::LoadedSchedule;
 use super::quotas::{Allowed, Quotas};
 use super::{Context, Started};
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
@@ -34,14 +34,14 @@ const LATE: Duration = Duration::from_secs(1);
 const WORTH_REPEATING: usize = 100;
 
 /// A batch that is being fired.
-pub(super) struct Batch<'a> {
+pub(super) struct FiringBatch<'a> {
     pub(super) context: &'a Context,
     pub(super) backlog: &'a Backlog,
     pub(super) fences: &'a [Fence],
     pub(super) now: Timestamp,
-    pub(super) taken: Taken<'a>,
+    pub(super) taken: TakenQuota<'a>,
     /// The schedules as they were read.
-    pub(super) read: &'a [Read],
+    pub(super) read: &'a [LoadedSchedule],
     /// The updates of the due indexes, apart from the next ticks of `advanced`.
     pub(super) index: Vec<(ScheduleId, Option<Timestamp>)>,
     /// The schedules that were advanced, and their next ticks.
@@ -52,7 +52,7 @@ pub(super) struct Batch<'a> {
     pub(super) fenced: Vec<ShardId>,
 }
 
-impl Batch<'_> {
+impl FiringBatch<'_> {
     /// Fires and starts the jobs for which this replica's executor has free slots. Then fires the
     /// others, which start by their tickets.
     pub(super) async fn fire(&mut self, firings: Vec<Firing>) -> Result<(), RunError> {
@@ -222,7 +222,7 @@ impl Batch<'_> {
         if busy.is_empty() {
             return;
         }
-        let known = self.read.iter().filter(|read| read.is_known);
+        let known = self.read.iter().filter(|read| read.is_cached);
         let known: HashSet<_> = known.map(|read| read.candidate.schedule).collect();
         let again = self.context.clock.after(self.now, REST);
         let read = busy.iter().filter(|schedule| !known.contains(schedule));
@@ -238,14 +238,14 @@ fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
 }
 
 /// The reservations of a batch, for accounts with a quota.
-pub(super) struct Taken<'a> {
+pub(super) struct TakenQuota<'a> {
     quotas: &'a Quotas,
     allowed: &'a Allowed,
     candidates: HashMap<ScheduleId, &'a Candidate>,
 }
 
-impl<'a> Taken<'a> {
-    pub(super) fn of(quotas: &'a Quotas, allowed: &'a Allowed, read: &'a [Read]) -> Self {
+impl<'a> TakenQuota<'a> {
+    pub(super) fn of(quotas: &'a Quotas, allowed: &'a Allowed, read: &'a [LoadedSchedule]) -> Self {
         let candidates = read.iter().map(|read| &read.candidate);
         let limited = candidates.filter(|candidate| allowed.limits(candidate.account));
         let candidates = limited.map(|candidate| (candidate.schedule, candidate)).collect();

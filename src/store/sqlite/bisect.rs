@@ -5,9 +5,9 @@ use crate::store::sql::fault::{Fault, Outcome};
 
 /// The parts of a batch that are still to be read. One result has all rows of a part, so a damaged
 /// row makes all of it unreadable. Then each half is read by itself, until the row is alone.
-pub(super) struct Halves<'b, I>(Vec<&'b [I]>);
+pub(super) struct Bisection<'b, I>(Vec<&'b [I]>);
 
-impl<'b, I> Halves<'b, I> {
+impl<'b, I> Bisection<'b, I> {
     /// Divides a batch into parts of at most `at_once` rows.
     pub(super) fn of(batch: &'b [I], at_once: usize) -> Self {
         Self(batch.chunks(at_once).rev().collect())
@@ -45,7 +45,7 @@ mod tests {
     fn the_damaged_rows_are_found_and_the_others_read_in_order() {
         let batch = [1, 2, 30, 4, 5, 6, 70, 8, 9];
         let (mut read, mut damaged) = (Vec::<i32>::new(), Vec::new());
-        let mut parts = Halves::of(&batch, 4);
+        let mut parts = Bisection::of(&batch, 4);
         while let Some(part) = parts.next() {
             if part.iter().all(|row| *row < 10) {
                 read.extend(part);

@@ -25,7 +25,7 @@ const ACCOUNTS: u32 = 20;
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// Deletes the data of deleted accounts. Any replica does this. If one dies, the others continue.
-pub struct Eraser {
+pub struct AccountEraser {
     context: Context,
     /// The number of rows that this replica has deleted of each unfinished account, and the time of
     /// the last log line about it.
@@ -36,7 +36,7 @@ pub struct Eraser {
     after: Option<DeletedPlace>,
 }
 
-impl Eraser {
+impl AccountEraser {
     /// An eraser of the deleted accounts of a store.
     pub fn new(context: Context) -> Self {
         Self { context, removed: HashMap::new(), after: None }
@@ -76,7 +76,7 @@ impl Eraser {
 }
 
 #[async_trait]
-impl Worker for Eraser {
+impl Worker for AccountEraser {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         let began = self.context.clock.monotonic();
         let going = self.context.store.going_accounts(self.after, ACCOUNTS).await?;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::damage::{Damage, secret_unreadable, signing_secret_unreadable};
+use super::corrupt_rows::{CorruptRows, secret_unreadable, signing_secret_unreadable};
 use super::idempotency::StoredKey;
-use super::seal::{OpenError, Sealer};
+use super::cipher::{OpenError, Sealer};
 use super::secrets::{SealedRow, SealedTable};
 use super::signing::SealedSecret;
 use super::{Claimed, Claims, KnownSecret, NewVersion, StoredVersion, Unreadable};
-use crate::domain::call::OnceKey;
+use crate::domain::call::IdempotencyKey;
 use crate::domain::channel::ChannelConfig;
 use crate::domain::job::Job;
 use crate::domain::outcome::Failure;
@@ -29,14 +29,14 @@ const CHANNEL_CONFIG: &str = "notification_channels.config";
 
 /// Seals the secrets that an adapter writes, and opens those that it reads. Clones share the keys.
 #[derive(Clone)]
-pub(in crate::store) struct Vault {
+pub(in crate::store) struct EncryptedFields {
     pub(in crate::store) sealer: Sealer,
-    damage: Arc<Damage>,
+    corrupt_rows: Arc<CorruptRows>,
 }
 
-impl Vault {
-    pub(in crate::store) fn new(sealer: Sealer, damage: Arc<Damage>) -> Self {
-        Self { sealer, damage }
+impl EncryptedFields {
+    pub(in crate::store) fn new(sealer: Sealer, corrupt_rows: Arc<CorruptRows>) -> Self {
+        Self { sealer, corrupt_rows }
     }
 
     /// Returns a copy of the version with its secrets sealed.
@@ -144,7 +144,7 @@ impl Vault {
         };
         let secret = opened.map_err(|why| why.to_string()).and_then(read);
         let tell = |why: &String| {
-            self.damage.tell("signing secret", &id, &format!("{SIGNING_SECRET}: {why}"));
+            self.corrupt_rows.tell("signing secret", &id, &format!("{SIGNING_SECRET}: {why}"));
         };
         KnownSecret { id, secret: secret.inspect_err(tell).ok(), created_at, expires_at }
     }
@@ -168,7 +168,7 @@ impl Vault {
     ) -> Option<ChannelConfig> {
         let opened = self.sealer.open(account, &channel.to_bytes(), CHANNEL_CONFIG, sealed);
         let tell = |why: &OpenError| {
-            self.damage.tell("channel", &channel, &format!("{CHANNEL_CONFIG}: {why}"));
+            self.corrupt_rows.tell("channel", &channel, &format!("{CHANNEL_CONFIG}: {why}"));
         };
         opened.inspect_err(tell).ok().map(ChannelConfig::new)
     }
@@ -177,7 +177,7 @@ impl Vault {
     pub(in crate::store) fn seal_answer(
         &self,
         account: AccountId,
-        key: OnceKey,
+        key: IdempotencyKey,
         answer: &str,
     ) -> String {
         self.sealer.seal(account, &key.0, ANSWER, answer)
@@ -188,14 +188,14 @@ impl Vault {
     pub(in crate::store) fn open_answer(
         &self,
         account: AccountId,
-        key: OnceKey,
+        key: IdempotencyKey,
         stored: &mut StoredKey,
     ) {
         let opened =
             stored.answer.take().map(|answer| self.sealer.open(account, &key.0, ANSWER, &answer));
         let tell = |why: &OpenError| {
             let id = format!("{:032x}", u128::from_be_bytes(key.0));
-            self.damage.tell("idempotency key", &id, &format!("{ANSWER}: {why}"));
+            self.corrupt_rows.tell("idempotency key", &id, &format!("{ANSWER}: {why}"));
         };
         stored.answer = opened.and_then(|opened| opened.inspect_err(tell).ok());
     }
@@ -208,7 +208,7 @@ impl Vault {
     ) -> Option<Vec<Option<String>>> {
         let resealed = self.sealer.reseal(table, row);
         let tell = |why: &OpenError| {
-            self.damage.tell(
+            self.corrupt_rows.tell(
                 table.name(),
                 &format!("{:032x}", u128::from_be_bytes(row.id)),
                 &why.to_string(),
@@ -231,7 +231,7 @@ impl Vault {
                 Ok(text) => *field = Some(text),
                 Err(why) => {
                     *field = None;
-                    self.damage.tell("version", &version, &format!("{column}: {why}"));
+                    self.corrupt_rows.tell("version", &version, &format!("{column}: {why}"));
                     return true;
                 }
             }

@@ -21,24 +21,24 @@ const KNOWN_FOR: Duration = Duration::from_secs(5);
 const SWEEP_AT: usize = 10_000;
 
 /// The shares of the accounts.
-pub(super) struct Shares {
+pub(super) struct AccountConcurrency {
     /// Absent if no plan limits the attempts under way.
     plans: Option<Arc<Plans>>,
     store: SharedStore,
     cluster: SharedCluster,
     /// The name of this replica in the cluster.
     replica: String,
-    known: Mutex<HashMap<AccountId, Known>>,
+    known: Mutex<HashMap<AccountId, CachedLimit>>,
 }
 
 /// The plan's limit, and the end of its time in the cache, on the monotonic clock.
 #[derive(Clone, Copy)]
-struct Known {
+struct CachedLimit {
     limit: Option<u64>,
     until: Duration,
 }
 
-impl Shares {
+impl AccountConcurrency {
     pub(super) fn new(
         plans: Arc<Plans>,
         store: SharedStore,
@@ -71,7 +71,7 @@ impl Shares {
             }
             known.extend(named.into_iter().map(|(account, plan)| {
                 let limit = plans.of(&plan).concurrent_attempts;
-                (account, Known { limit, until: now + KNOWN_FOR })
+                (account, CachedLimit { limit, until: now + KNOWN_FOR })
             }));
         }
         let (place, executors) = self.place().await;
@@ -110,7 +110,7 @@ impl Shares {
         (place, names.len().max(1))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, CachedLimit>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

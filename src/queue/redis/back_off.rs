@@ -13,7 +13,7 @@ use crate::runtime::Clock;
 const REST: Duration = Duration::from_secs(2);
 
 /// The shards that rest.
-pub(super) struct Rest {
+pub(super) struct BackOff {
     resting: Mutex<Resting>,
     clock: Clock,
 }
@@ -26,7 +26,7 @@ struct Resting {
     told: HashSet<ShardId>,
 }
 
-impl Rest {
+impl BackOff {
     pub(super) fn new(clock: Clock) -> Self {
         Self { resting: Mutex::default(), clock }
     }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn who_fails_beside_others_rests_for_a_while() {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        let rest = Rest::new(clock.clone());
+        let rest = BackOff::new(clock.clone());
         let answers = [(&[ShardId(0), ShardId(2)][..], failed()), (&[ShardId(1)], Ok(7))];
         assert_eq!(rest.unless_all_fail(answers).expect("some answer"), [7]);
         assert_eq!(rest.awake(4), [ShardId(1), ShardId(3)]);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn if_all_fail_nobody_rests() {
-        let rest = Rest::new(Clock::manual(Timestamp::from_millis(0)));
+        let rest = BackOff::new(Clock::manual(Timestamp::from_millis(0)));
         let answers = [(&[ShardId(0)][..], failed()), (&[ShardId(1)], failed())];
         rest.unless_all_fail(answers).expect_err("nobody answers");
         assert_eq!(rest.awake(2).len(), 2);

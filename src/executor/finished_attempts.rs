@@ -1,23 +1,23 @@
 //! Attempts that have ended and are not committed yet.
 
-use super::running::Place;
+use super::attempt_registry::AttemptGuard;
 use crate::store::Completion;
 
 /// An ended attempt with its completion. Its place keeps a stop, which ends the lease, waiting
 /// until the outcome is committed. So the outcome of a request that was sent is not lost when the
 /// store is slow.
-pub(super) struct Ended {
+pub(super) struct FinishedAttempt {
     pub(super) completion: Completion,
-    pub(super) place: Place,
+    pub(super) place: AttemptGuard,
 }
 
 /// Ended attempts to commit at once.
-pub(super) struct Batch {
+pub(super) struct FinishedBatch {
     completions: Vec<Completion>,
-    places: Vec<Place>,
+    places: Vec<AttemptGuard>,
 }
 
-impl Batch {
+impl FinishedBatch {
     pub(super) fn len(&self) -> usize {
         self.completions.len()
     }
@@ -33,15 +33,15 @@ impl Batch {
         Self { completions, places }
     }
 
-    pub(super) fn into_ended(self) -> impl Iterator<Item = Ended> {
+    pub(super) fn into_ended(self) -> impl Iterator<Item = FinishedAttempt> {
         let pairs = self.completions.into_iter().zip(self.places);
-        pairs.map(|(completion, place)| Ended { completion, place })
+        pairs.map(|(completion, place)| FinishedAttempt { completion, place })
     }
 }
 
-impl FromIterator<Ended> for Batch {
-    fn from_iter<I: IntoIterator<Item = Ended>>(ended: I) -> Self {
-        let pairs = ended.into_iter().map(|Ended { completion, place }| (completion, place));
+impl FromIterator<FinishedAttempt> for FinishedBatch {
+    fn from_iter<I: IntoIterator<Item = FinishedAttempt>>(ended: I) -> Self {
+        let pairs = ended.into_iter().map(|FinishedAttempt { completion, place }| (completion, place));
         let (completions, places) = pairs.unzip();
         Self { completions, places }
     }

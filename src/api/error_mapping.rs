@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::guard::account_gone;
+use super::authentication::account_gone;
 use super::id::{no_such_channel, no_such_delivery, no_such_job, no_such_schedule};
 use super::{ApiError, limits};
 use crate::accounts::AccountError;

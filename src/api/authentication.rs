@@ -9,7 +9,7 @@ use super::{Api, ApiError, SharedApi, limits};
 use crate::accounts::{Caller, Presented, Refusal};
 use crate::domain::AccountId;
 use crate::domain::audit::{Actor, Author, Origin};
-use crate::domain::call::{Call, Once};
+use crate::domain::call::{Call, Idempotency};
 use crate::domain::key::Scope;
 use crate::queue::Standing;
 use crate::telemetry::metrics::{AUTH_FAILURES, RATE_LIMITED};
@@ -105,7 +105,7 @@ impl<S: Sync> FromRequestParts<S> for Writer {
             Scope::Write => {
                 let origin = Origin::Client(address(parts)?.0);
                 let author = Author { actor: Actor::Key(caller.key), origin };
-                let once = parts.extensions.get::<Once>().copied();
+                let once = parts.extensions.get::<Idempotency>().copied();
                 Ok(Self(caller.account, Call { author, once }))
             }
             Scope::Read => {

@@ -30,7 +30,7 @@ const KEYS_KEPT: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// The retention times. A plan can extend them.
 #[derive(Clone, Copy, Debug)]
-pub struct PrunerSettings {
+pub struct HistoryPrunerSettings {
     /// The retention of finished jobs and skips.
     pub history: Duration,
     /// The retention of the audit log.
@@ -38,9 +38,9 @@ pub struct PrunerSettings {
 }
 
 /// Deletes history that is older than its retention time.
-pub struct Pruner {
+pub struct HistoryPruner {
     context: Context,
-    keep: PrunerSettings,
+    keep: HistoryPrunerSettings,
     plans: Arc<Plans>,
     /// The accounts with a shorter history whose pruning failed since the history of all accounts
     /// was last pruned. The next pruning of all clears this list, so that they are tried again.
@@ -51,14 +51,14 @@ pub struct Pruner {
 
 /// The result of one batch of each kind.
 #[derive(Default)]
-struct Round {
+struct PruneResult {
     /// The largest number of rows that were deleted of one kind.
     most: u64,
     /// The first failure.
     failed: Option<StoreError>,
 }
 
-impl Round {
+impl PruneResult {
     /// Adds the number of deleted rows of one kind, and returns it. A failure counts as 0 rows.
     fn add(&mut self, removed: store::Result<u64>) -> u64 {
         let rows = removed.unwrap_or_else(|error| {
@@ -70,21 +70,21 @@ impl Round {
     }
 }
 
-impl Pruner {
+impl HistoryPruner {
     /// A pruner of history that is older than `keep`, or than the accounts' `plans` allow.
-    pub fn new(context: Context, keep: PrunerSettings, plans: Arc<Plans>) -> Self {
+    pub fn new(context: Context, keep: HistoryPrunerSettings, plans: Arc<Plans>) -> Self {
         let longest = plans.longest_history().unwrap_or_default();
-        let PrunerSettings { history, audit_log } = keep;
+        let HistoryPrunerSettings { history, audit_log } = keep;
         let keep =
-            PrunerSettings { history: history.max(longest), audit_log: audit_log.max(longest) };
+            HistoryPrunerSettings { history: history.max(longest), audit_log: audit_log.max(longest) };
         Self { context, keep, plans, failed: HashSet::new(), next: Duration::ZERO }
     }
 
     /// Deletes one batch of each kind, over all accounts. A kind that fails does not stop the
     /// others.
-    async fn prune(&self, now: Timestamp) -> Round {
+    async fn prune(&self, now: Timestamp) -> PruneResult {
         let store = &self.context.store;
-        let mut round = Round::default();
+        let mut round = PruneResult::default();
         round.add(store.prepare(now).await.map(|()| 0));
         let history = store.prune(now.minus(self.keep.history), BATCH).await;
         let Upkeep { days, jobs, skips, versions } = history.unwrap_or_else(|error| {
@@ -164,7 +164,7 @@ impl Pruner {
 }
 
 #[async_trait]
-impl Worker for Pruner {
+impl Worker for HistoryPruner {
     /// Alternates between one batch over all accounts, when it is time for that, and one of some
     /// accounts with a shorter history, so that neither delays the other.
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {

@@ -90,7 +90,7 @@ impl Sealer {
         value
     }
 
-    /// Opens a value that [`seal`](Self::seal) returned for the same place.
+    /// Opens a value that [`cipher`](Self::seal) returned for the same place.
     ///
     /// # Errors
     /// Returns an error if the key is not configured, or the value is not what was sealed.

@@ -4,17 +4,17 @@
 use std::collections::HashMap;
 
 use crate::domain::ticket::Ticket;
-use crate::queue::Room;
+use crate::queue::Capacity;
 
-/// Returns the part of `room` for the shard at `place` of `shards`. The parts add up to the room.
-pub(super) fn part(room: &Room, place: usize, shards: usize) -> Room {
+/// Returns the part of `capacity` for the shard at `place` of `shards`. The parts add up to the room.
+pub(super) fn part(capacity: &Capacity, place: usize, shards: usize) -> Capacity {
     let part = |value: usize| value / shards + usize::from(place < value % shards);
-    Room {
-        total: part(room.total),
-        per_account: part(room.per_account),
-        accounts: room.accounts.iter().map(|(account, room)| (*account, part(*room))).collect(),
-        per_host: part(room.per_host),
-        hosts: room.hosts.iter().map(|(host, room)| (*host, part(*room))).collect(),
+    Capacity {
+        total: part(capacity.total),
+        per_account: part(capacity.per_account),
+        accounts: capacity.accounts.iter().map(|(account, capacity)| (*account, part(*capacity))).collect(),
+        per_host: part(capacity.per_host),
+        hosts: capacity.hosts.iter().map(|(host, capacity)| (*host, part(*capacity))).collect(),
     }
 }
 
@@ -25,17 +25,17 @@ pub(super) fn binding<K>(
     unnamed: usize,
     most: usize,
 ) -> impl Iterator<Item = (&K, usize)> {
-    let named = rooms.iter().map(|(name, room)| (name, *room));
-    named.filter(move |(_, room)| (*room).min(most) != unnamed.min(most))
+    let named = rooms.iter().map(|(name, capacity)| (name, *capacity));
+    named.filter(move |(_, capacity)| (*capacity).min(most) != unnamed.min(most))
 }
 
 /// Subtracts the room that the tickets use.
-pub(super) fn use_up(room: &mut Room, tickets: &[Ticket]) {
+pub(super) fn use_up(capacity: &mut Capacity, tickets: &[Ticket]) {
     for ticket in tickets {
-        room.total = room.total.saturating_sub(1);
-        let account = room.accounts.entry(ticket.account).or_insert(room.per_account);
+        capacity.total = capacity.total.saturating_sub(1);
+        let account = capacity.accounts.entry(ticket.account).or_insert(capacity.per_account);
         *account = account.saturating_sub(1);
-        let host = room.hosts.entry(ticket.host).or_insert(room.per_host);
+        let host = capacity.hosts.entry(ticket.host).or_insert(capacity.per_host);
         *host = host.saturating_sub(1);
     }
 }
@@ -64,8 +64,8 @@ mod tests {
     #[test]
     fn the_parts_add_up() {
         let hosts = HashMap::from([(HostKey(1), 2)]);
-        let room = Room { total: 10, per_account: 4, per_host: 3, hosts, ..Room::default() };
-        let parts: Vec<_> = (0..4).map(|place| part(&room, place, 4)).collect();
+        let capacity = Capacity { total: 10, per_account: 4, per_host: 3, hosts, ..Capacity::default() };
+        let parts: Vec<_> = (0..4).map(|place| part(&capacity, place, 4)).collect();
         assert_eq!(parts.iter().map(|part| part.total).collect::<Vec<_>>(), [3, 3, 2, 2]);
         assert_eq!(parts.iter().map(|part| part.per_account).sum::<usize>(), 4);
         assert_eq!(parts.iter().map(|part| part.per_host).sum::<usize>(), 3);

@@ -10,7 +10,7 @@ use crate::domain::outcome::{ErrorCode, Failure};
 const TOLD: usize = 1_000;
 
 /// A row of a batch: its content, or the reason why it cannot be read.
-pub(in crate::store) struct Kept<I, T> {
+pub(in crate::store) struct ReadableRow<I, T> {
     pub(in crate::store) id: I,
     pub(in crate::store) row: Result<T, String>,
 }
@@ -18,9 +18,9 @@ pub(in crate::store) struct Kept<I, T> {
 /// Logs rows that cannot be read. Each row is logged once. When [`TOLD`] rows are remembered, all
 /// are forgotten, so a row may be logged again.
 #[derive(Default)]
-pub(in crate::store) struct Damage(Mutex<HashSet<String>>);
+pub(in crate::store) struct CorruptRows(Mutex<HashSet<String>>);
 
-impl Damage {
+impl CorruptRows {
     /// Logs a row, unless it was logged before. `why` must not quote stored values.
     pub(in crate::store) fn tell(&self, what: &'static str, id: &impl Display, why: &str) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,11 +38,11 @@ impl Damage {
     pub(in crate::store) fn leave_out<I: Display, T>(
         &self,
         what: &'static str,
-        rows: Vec<Kept<I, T>>,
+        rows: Vec<ReadableRow<I, T>>,
     ) -> Vec<T> {
         let readable = rows
             .into_iter()
-            .filter_map(|Kept { id, row }| row.inspect_err(|why| self.tell(what, &id, why)).ok());
+            .filter_map(|ReadableRow { id, row }| row.inspect_err(|why| self.tell(what, &id, why)).ok());
         readable.collect()
     }
 }

@@ -6,7 +6,7 @@ use etcd_client::{Event, EventType, KeyValue};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Member;
-use crate::domain::owners::owners;
+use crate::domain::shard_assignment::owners;
 use crate::domain::shard::ShardId;
 
 /// The names of the keys.
@@ -82,7 +82,7 @@ pub(super) struct Holder {
 
 /// This replica's view of the cluster.
 #[derive(Clone, Default)]
-pub(super) struct View {
+pub(super) struct Membership {
     pub(super) members: BTreeMap<String, Presence>,
     pub(super) shards: BTreeMap<ShardId, Holder>,
     /// The revision at which this replica last changed a shard's key. Events up to this revision
@@ -90,7 +90,7 @@ pub(super) struct View {
     changed: BTreeMap<ShardId, i64>,
 }
 
-impl View {
+impl Membership {
     pub(super) fn of(keys: &Keys, listed: &[KeyValue]) -> Self {
         let mut view = Self::default();
         for entry in listed {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::rows::{StoreRow, read_rows};
-use super::{Result, Write};
+use super::{Result, WriteContext};
 use crate::domain::schedule::{Definition, Skip, UnreadableFields};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
@@ -141,7 +141,7 @@ measured! {
         /// Deletes the account that `write` is for; its name is free again. `false` if there is no such
         /// account. That it was deleted, when and by whom is kept: see [`Self::deleted_accounts`], and the
         /// log of the [`INSTALLATION`](super::INSTALLATION), as long as that is kept.
-        async fn delete_account(&self, write: &Write) -> Result<bool>;
+        async fn delete_account(&self, write: &WriteContext) -> Result<bool>;
 
         /// The accounts that were deleted, oldest deletion first.
         async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>>;

@@ -23,7 +23,7 @@ const FIRST: usize = 2;
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The permits to use connections.
-pub(super) struct Places {
+pub(super) struct ConnectionLimiter {
     free: Semaphore,
     /// The number of places.
     count: AtomicUsize,
@@ -36,7 +36,7 @@ pub(super) struct Places {
     clock: Clock,
 }
 
-impl Places {
+impl ConnectionLimiter {
     pub(super) fn new(most: u32, clock: Clock) -> Self {
         let most = most as usize;
         let first = most.min(FIRST);
@@ -101,12 +101,12 @@ impl Places {
 /// A place whose connection is being opened. If that fails, the place is removed, unless it is one
 /// of the first.
 struct Connecting<'a> {
-    places: &'a Places,
+    places: &'a ConnectionLimiter,
     place: Option<SemaphorePermit<'a>>,
 }
 
 impl<'a> Connecting<'a> {
-    fn new(places: &'a Places, place: SemaphorePermit<'a>) -> Self {
+    fn new(places: &'a ConnectionLimiter, place: SemaphorePermit<'a>) -> Self {
         places.connecting.fetch_add(1, Ordering::Relaxed);
         Self { places, place: Some(place) }
     }
@@ -137,17 +137,17 @@ mod tests {
     use super::*;
     use crate::domain::Timestamp;
 
-    fn places(most: u32) -> (Places, Clock) {
+    fn places(most: u32) -> (ConnectionLimiter, Clock) {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        (Places::new(most, clock.clone()), clock)
+        (ConnectionLimiter::new(most, clock.clone()), clock)
     }
 
     /// Takes a place for a connection that opens at once.
-    async fn connect(places: &Places, open: usize) -> SemaphorePermit<'_> {
+    async fn connect(places: &ConnectionLimiter, open: usize) -> SemaphorePermit<'_> {
         places.connect(open, ready(Ok::<_, ()>(()))).await.expect("connected").0
     }
 
-    fn made(places: &Places) -> usize {
+    fn made(places: &ConnectionLimiter) -> usize {
         places.count.load(Ordering::Relaxed)
     }
 
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(all.len(), 3, "{left}");
         }
         assert_eq!(made(&places), 3);
-        let (one, _) = self::places(1);
+        let (one, _) = self::connection_limiter(1);
         assert!(one.take().now_or_never().is_some(), "even one will do");
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::flights::{Flights, LONG};
 use super::gathering::Gathering;
 use super::isolate::{Fired, fire};
-use super::led::{Led, Parts, Turn, most_due};
+use super::shard_leadership::{ShardLeadership, Parts, Turn, most_due};
 use super::pending::{DueTick, Pending};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -38,35 +38,35 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// The time after which a round starts no more work, unless a call of the round is slow.
 const ROUND: Duration = Duration::from_secs(1);
 /// The state of one round.
-pub(super) struct Round<'a> {
+pub(super) struct LeaderPass<'a> {
     parts: Parts<'a>,
     /// The shards that are not `away`. Those that are `away` are being served or wait for it.
-    led: &'a mut BTreeMap<ShardId, Led>,
+    led: &'a mut BTreeMap<ShardId, ShardLeadership>,
     away: BTreeSet<ShardId>,
     /// The fences of shards `away` for which the store reported a newer leader.
     overtaken: HashMap<ShardId, Fence>,
     fences: HashMap<ShardId, Fence>,
     pending: &'a mut Pending,
     pace: &'a BatchSize,
-    waiting: VecDeque<(Led, Timestamp, Turn)>,
+    waiting: VecDeque<(ShardLeadership, Timestamp, Turn)>,
     serving: FuturesUnordered<BoxFuture<'a, Served>>,
     firing: FuturesUnordered<BoxFuture<'a, (u64, Fired)>>,
     flights: Flights,
     gathering: Option<Gathering>,
-    report: Report,
+    report: PassReport,
 }
 
 /// A shard that has been served, and its due ticks.
 struct Served {
     flight: u64,
-    led: Led,
+    led: ShardLeadership,
     turn: Turn,
     due: Result<Vec<(Member, Timestamp)>, RunError>,
 }
 
 /// The result of a round.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct PassReport {
     served: usize,
     unserved: usize,
     fired: usize,
@@ -79,7 +79,7 @@ pub(super) struct Report {
     pub(super) is_hinted: bool,
 }
 
-impl Report {
+impl PassReport {
     /// Returns `true` if every attempt to serve a shard failed, or every batch.
     pub(super) fn is_vain(&self) -> bool {
         self.unserved > 0 && self.served == 0 || self.unfired > 0 && self.fired == 0
@@ -91,10 +91,10 @@ impl Report {
     }
 }
 
-impl<'a> Round<'a> {
+impl<'a> LeaderPass<'a> {
     pub(super) fn new(
         parts: Parts<'a>,
-        led: &'a mut BTreeMap<ShardId, Led>,
+        led: &'a mut BTreeMap<ShardId, ShardLeadership>,
         pending: &'a mut Pending,
         pace: &'a BatchSize,
     ) -> Self {
@@ -112,13 +112,13 @@ impl<'a> Round<'a> {
             firing: FuturesUnordered::new(),
             flights: Flights::default(),
             gathering: None,
-            report: Report::default(),
+            report: PassReport::default(),
         }
     }
 
     /// Serves all shards that are not backing off, starting with number `first`, and fires their
     /// due ticks.
-    pub(super) async fn run(mut self, now: Timestamp, first: usize) -> Report {
+    pub(super) async fn run(mut self, now: Timestamp, first: usize) -> PassReport {
         let (clock, hint) = (&self.parts.context.clock, self.parts.context.queue.due_hint());
         let began = clock.monotonic();
         self.follow_terms(now);
@@ -168,7 +168,7 @@ impl<'a> Round<'a> {
             self.pending.forget(&gone);
         }
         for (shard, term) in terms.into_iter().filter(|(shard, _)| !self.away.contains(shard)) {
-            self.led.entry(shard).or_insert_with(|| Led::new(shard, term, now)).term = term;
+            self.led.entry(shard).or_insert_with(|| ShardLeadership::new(shard, term, now)).term = term;
         }
         self.fences = self.fences.drain().filter(|(shard, _)| self.away.contains(shard)).collect();
         let fences = self.led.values().filter_map(|led| Some((led.shard, led.fence()?)));

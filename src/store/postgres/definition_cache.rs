@@ -26,7 +26,7 @@ const USUAL: usize = 512;
 const KEPT: Duration = Duration::from_mins(10);
 
 /// The cache of definitions.
-pub(super) struct Definitions {
+pub(super) struct DefinitionCache {
     read: Cache<VersionId, Arc<Definition>, Bytes>,
     /// The time of the last clearing, on the monotonic clock.
     begun: Mutex<Duration>,
@@ -35,7 +35,7 @@ pub(super) struct Definitions {
 
 /// The cached definitions of a batch.
 #[derive(Default)]
-pub(super) struct Known(HashMap<VersionId, Arc<Definition>>);
+pub(super) struct CachedDefinitions(HashMap<VersionId, Arc<Definition>>);
 
 /// A definition that was read for a job.
 pub(super) struct New {
@@ -57,7 +57,7 @@ impl Weighter<VersionId, Arc<Definition>> for Bytes {
     }
 }
 
-impl Definitions {
+impl DefinitionCache {
     pub(super) fn new(clock: Clock) -> Self {
         let begun = Mutex::new(clock.monotonic());
         let usual = usize::try_from(BYTES).map_or(0, |bytes| bytes / USUAL);
@@ -65,9 +65,9 @@ impl Definitions {
     }
 
     /// Returns the cached definitions of these versions.
-    pub(super) fn known(&self, versions: impl Iterator<Item = VersionId>) -> Known {
+    pub(super) fn known(&self, versions: impl Iterator<Item = VersionId>) -> CachedDefinitions {
         self.begin_anew();
-        Known(versions.filter_map(|id| Some((id, self.read.get(&id)?))).collect())
+        CachedDefinitions(versions.filter_map(|id| Some((id, self.read.get(&id)?))).collect())
     }
 
     /// Caches definitions that were read, except those of damaged jobs.
@@ -89,7 +89,7 @@ impl Definitions {
     }
 }
 
-impl Known {
+impl CachedDefinitions {
     pub(super) fn of(&self, version: VersionId) -> Option<&Definition> {
         self.0.get(&version).map(|definition| &**definition)
     }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn they_are_known_for_a_while() {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        let definitions = Definitions::new(clock.clone());
+        let definitions = DefinitionCache::new(clock.clone());
         let is_known = || {
             let version = VersionId::from_bytes([1; 16]);
             definitions.known([version].into_iter()).of(version).is_some()

@@ -18,7 +18,7 @@ pub(super) enum Abort {
 
 /// The attempts under way.
 #[derive(Default)]
-pub(super) struct Running {
+pub(super) struct AttemptRegistry {
     attempts: Mutex<Attempts>,
     idle: Notify,
 }
@@ -49,16 +49,16 @@ impl Entry {
 
 /// An attempt's entry among those under way. Dropping it removes the entry, however the attempt
 /// ended.
-pub(super) struct Place {
-    running: Arc<Running>,
+pub(super) struct AttemptGuard {
+    running: Arc<AttemptRegistry>,
     job: JobId,
     attempt: u8,
 }
 
 /// Attempts that have been announced and have not entered yet.
-pub(super) struct Coming(Arc<Running>);
+pub(super) struct AnnouncedAttempts(Arc<AttemptRegistry>);
 
-impl Running {
+impl AttemptRegistry {
     /// Enters an attempt; `None` if it is there already. The receiver gets the reason if the
     /// attempt is aborted.
     pub(super) fn enter(
@@ -66,7 +66,7 @@ impl Running {
         job: JobId,
         attempt: u8,
         account: Option<AccountId>,
-    ) -> Option<(Place, oneshot::Receiver<Abort>)> {
+    ) -> Option<(AttemptGuard, oneshot::Receiver<Abort>)> {
         let (abort, aborted) = oneshot::channel();
         let mut attempts = self.lock();
         if attempts.entries.contains_key(&(job, attempt)) {
@@ -77,13 +77,13 @@ impl Running {
             None => Some(abort),
         };
         attempts.entries.insert((job, attempt), Entry { account, abort });
-        Some((Place { running: self.clone(), job, attempt }, aborted))
+        Some((AttemptGuard { running: self.clone(), job, attempt }, aborted))
     }
 
     /// Announces attempts that will enter before the returned guard is dropped.
-    pub(super) fn announce(self: &Arc<Self>) -> Coming {
+    pub(super) fn announce(self: &Arc<Self>) -> AnnouncedAttempts {
         self.lock().coming += 1;
-        Coming(self.clone())
+        AnnouncedAttempts(self.clone())
     }
 
     /// Returns the number of attempts under way.
@@ -142,7 +142,7 @@ impl Attempts {
     }
 }
 
-impl Drop for Place {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         let mut attempts = self.running.lock();
         attempts.entries.remove(&(self.job, self.attempt));
@@ -152,7 +152,7 @@ impl Drop for Place {
     }
 }
 
-impl Drop for Coming {
+impl Drop for AnnouncedAttempts {
     fn drop(&mut self) {
         let mut attempts = self.0.lock();
         attempts.coming -= 1;
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn two_attempts_of_a_job_are_two() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(AttemptRegistry::default());
         let (first, mut late) = running.enter(job(), 1, None).expect("new");
         let (second, mut aborted) = running.enter(job(), 2, None).expect("new");
         assert!(running.enter(job(), 2, None).is_none(), "it runs already");
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_attempts_of_an_account_are_aborted() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(AttemptRegistry::default());
         let [one, two] = [1, 2].map(|byte| AccountId::from_bytes([byte; 16]));
         let (_first, mut of_one) = running.enter(job(), 1, Some(one)).expect("new");
         let (_second, mut of_two) = running.enter(job(), 2, Some(two)).expect("new");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_enters_after_all_were_aborted_is_aborted() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(AttemptRegistry::default());
         assert_eq!(running.abort_all(Abort::Released), 0);
         let (_place, mut aborted) = running.enter(job(), 1, None).expect("new");
         assert_eq!(aborted.try_recv(), Ok(Abort::Released));

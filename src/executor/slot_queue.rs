@@ -25,19 +25,19 @@ const FEW: usize = 20;
 
 /// The leaders of one replica that wait for slots of its executor.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct SlotQueue {
     order: tokio::sync::Mutex<()>,
     /// The end of the time in which no leader waits, on the monotonic clock.
     resigned: Mutex<Duration>,
 }
 
 /// The first place in the line.
-pub(super) type Place<'a> = tokio::sync::MutexGuard<'a, ()>;
+pub(super) type QueueTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// The error of a leader that other leaders are ahead of.
-pub(super) struct Behind;
+pub(super) struct QueueBusy;
 
-impl Line {
+impl SlotQueue {
     /// Returns `true` if no leader waits.
     pub(super) fn is_empty(&self) -> bool {
         self.order.try_lock().is_ok()
@@ -56,12 +56,12 @@ impl Line {
         clock: &Clock,
         wanted: usize,
         patience: Duration,
-    ) -> Result<Place<'_>, Behind> {
+    ) -> Result<QueueTurn<'_>, QueueBusy> {
         let until = clock.monotonic() + patience;
         let place = tokio::select! {
             biased;
             place = self.order.lock() => place,
-            () = clock.sleep(patience) => return Err(Behind),
+            () = clock.sleep(patience) => return Err(QueueBusy),
         };
         let enough = wanted.min(WORTH_WAITING).min(slots.most());
         let (began, freed, lacking) =
@@ -116,7 +116,7 @@ mod tests {
 
     /// A line, slots that are all in use, and a clock.
     struct World {
-        line: Line,
+        line: SlotQueue,
         slots: Arc<Slots>,
         used: VecDeque<Slot>,
         clock: Clock,
@@ -136,7 +136,7 @@ mod tests {
             start: at,
         };
         let used = (0..total).map(|n| slots.take(&ticket(n as u128), Duration::ZERO)).collect();
-        World { line: Line::default(), slots, used, clock: Clock::manual(at) }
+        World { line: SlotQueue::default(), slots, used, clock: Clock::manual(at) }
     }
 
     impl World {

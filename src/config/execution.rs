@@ -9,7 +9,7 @@ use super::reader::{Parsed, Raw, Reader, list, number, seconds, text};
 use crate::domain::retry::RetryPolicy;
 use crate::executor::Settings as ExecutorSettings;
 use crate::outbound::Settings as OutboundSettings;
-use crate::scheduler::PrunerSettings;
+use crate::scheduler::HistoryPrunerSettings;
 
 /// The maximum number of API requests per key; 0 means no limit.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +49,12 @@ pub(super) fn read_outbound(reader: &mut Reader) -> OutboundSettings {
     }
 }
 
-pub(super) fn read_retention(reader: &mut Reader) -> PrunerSettings {
+pub(super) fn read_retention(reader: &mut Reader) -> HistoryPrunerSettings {
     let mut days = |key| {
         let days: u64 = reader.read(key, number(1..=3_650));
         Duration::from_secs(days * 24 * 60 * 60)
     };
-    PrunerSettings { history: days("history.days"), audit_log: days("history.audit_days") }
+    HistoryPrunerSettings { history: days("history.days"), audit_log: days("history.audit_days") }
 }
 
 pub(super) fn read_rate(reader: &mut Reader) -> Rate {

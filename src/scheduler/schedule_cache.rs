@@ -24,37 +24,37 @@ const TRUSTED: Duration = Duration::from_mins(10);
 
 /// The cache of schedules that have fired.
 #[derive(Default)]
-pub(super) struct Known {
-    schedules: Mutex<HashMap<ScheduleId, Read>>,
+pub(super) struct ScheduleCache {
+    schedules: Mutex<HashMap<ScheduleId, LoadedSchedule>>,
 }
 
 /// A schedule as it was read.
 #[derive(Clone)]
-pub(super) struct Read {
+pub(super) struct LoadedSchedule {
     pub(super) candidate: Candidate,
     /// The time of the read, on the monotonic clock.
     at: Duration,
     /// `true` if the schedule comes from the cache: it has fired since it was read.
-    pub(super) is_known: bool,
+    pub(super) is_cached: bool,
 }
 
-impl Read {
+impl LoadedSchedule {
     /// A schedule that was read at `at`.
     pub(super) fn new(candidate: Candidate, at: Duration) -> Self {
-        Self { candidate, at, is_known: false }
+        Self { candidate, at, is_cached: false }
     }
 
     /// Returns the schedule as it is after it was fired.
     fn fired(self, next: Timestamp) -> Self {
         let Self { candidate, at, .. } = self;
         let candidate = Candidate { tick: next, catch_up_policy: None, ..candidate };
-        Self { candidate, at, is_known: true }
+        Self { candidate, at, is_cached: true }
     }
 }
 
-impl Known {
+impl ScheduleCache {
     /// Removes from the cache and returns the due schedules that can be fired without another read.
-    pub(super) fn take(&self, due: &[DueTick], now: Timestamp, monotonic: Duration) -> Vec<Read> {
+    pub(super) fn take(&self, due: &[DueTick], now: Timestamp, monotonic: Duration) -> Vec<LoadedSchedule> {
         let late_before = late_before(now);
         let mut schedules = self.lock();
         let known = due.iter().filter_map(|DueTick { member, tick, .. }| {
@@ -68,7 +68,7 @@ impl Known {
     /// Caches those of the schedules that were advanced, with their new ticks.
     pub(super) fn keep(
         &self,
-        read: Vec<Read>,
+        read: Vec<LoadedSchedule>,
         advanced: &[(ScheduleId, Option<Timestamp>)],
         now: Timestamp,
         monotonic: Duration,
@@ -91,7 +91,7 @@ impl Known {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, Read>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, LoadedSchedule>> {
         self.schedules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_mins(1);
     const AT: Duration = Duration::from_secs(5);
 
-    fn read(schedule: u8) -> Read {
+    fn read(schedule: u8) -> LoadedSchedule {
         let candidate = Candidate {
             schedule: ScheduleId::from_bytes([schedule; 16]),
             shard: ShardId(0),
@@ -125,17 +125,17 @@ mod tests {
             overlap_policy: OverlapPolicy::Allow,
             catch_up_policy: None,
         };
-        Read::new(candidate, AT)
+        LoadedSchedule::new(candidate, AT)
     }
 
     /// Caches schedules that were read [`AT`] and whose next tick is [`TICK`], a minute later.
-    fn known(read: Vec<Read>) -> Known {
-        let known = Known::default();
+    fn known(read: Vec<LoadedSchedule>) -> ScheduleCache {
+        let known = ScheduleCache::default();
         keep(&known, read, TICK);
         known
     }
 
-    fn keep(known: &Known, read: Vec<Read>, next: Timestamp) {
+    fn keep(known: &ScheduleCache, read: Vec<LoadedSchedule>, next: Timestamp) {
         let ids = read.iter().map(|read| read.candidate.schedule);
         let advanced: Vec<_> = ids.map(|id| (id, Some(next))).collect();
         known.keep(read, &advanced, TICK.minus(MINUTE), AT);
@@ -143,7 +143,7 @@ mod tests {
 
     /// Returns the schedules that the cache provides when they are due at `tick`, the time is
     /// `now`, and they were read `age` ago.
-    fn taken(known: &Known, ids: &[u8], tick: Timestamp, now: Timestamp, age: Duration) -> Vec<u8> {
+    fn taken(known: &ScheduleCache, ids: &[u8], tick: Timestamp, now: Timestamp, age: Duration) -> Vec<u8> {
         let due = |id: &u8| {
             let schedule = ScheduleId::from_bytes([*id; 16]);
             let member = Member { schedule, account: AccountId::from_bytes([1; 16]) };
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn another_tick_a_late_one_or_one_read_long_ago_is_not_known() {
-        for (tick, now, age, is_known) in [
+        for (tick, now, age, is_cached) in [
             (TICK, TICK, TRUSTED - MINUTE, true),
             (TICK, TICK, TRUSTED, false),
             (TICK.minus(MINUTE), TICK, MINUTE, false),
@@ -175,14 +175,14 @@ mod tests {
         ] {
             let known = known(vec![read(1)]);
             let taken = taken(&known, &[1], tick, now, age);
-            assert_eq!(!taken.is_empty(), is_known, "{tick} {now}");
+            assert_eq!(!taken.is_empty(), is_cached, "{tick} {now}");
         }
     }
 
     #[test]
     fn what_fires_seldom_is_not_kept() {
         for (next, count) in [(TICK.plus(TRUSTED - MINUTE * 2), 1), (TICK.plus(TRUSTED), 0)] {
-            let known = Known::default();
+            let known = ScheduleCache::default();
             keep(&known, vec![read(1)], next);
             assert_eq!(known.lock().len(), count, "{next}");
         }
@@ -190,11 +190,11 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_the_most_and_dead_ones_make_room() {
-        let many = |from: usize, count: usize| -> Vec<Read> {
+        let many = |from: usize, count: usize| -> Vec<LoadedSchedule> {
             let one = |n: usize| {
                 let schedule = ScheduleId::from_bytes((n as u128).to_be_bytes());
-                let Read { candidate, at, .. } = read(1);
-                Read::new(Candidate { schedule, ..candidate }, at)
+                let LoadedSchedule { candidate, at, .. } = read(1);
+                LoadedSchedule::new(Candidate { schedule, ..candidate }, at)
             };
             (from..from + count).map(one).collect()
         };

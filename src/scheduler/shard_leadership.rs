@@ -42,10 +42,10 @@ const FASTEST_RETRY: Duration = Duration::from_millis(200);
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
 /// A shard that this replica is to lead.
-pub(super) struct Led {
+pub(super) struct ShardLeadership {
     pub(super) shard: ShardId,
     pub(super) term: Term,
-    hold: Hold,
+    hold: WriteRight,
     comparison: Comparison,
     /// The time up to which due entries have been read.
     brought_up_to: Option<Timestamp>,
@@ -61,7 +61,7 @@ pub(super) struct Led {
 
 /// The right of a leader to write in a shard.
 #[derive(Clone, Copy)]
-enum Hold {
+enum WriteRight {
     /// None yet: the leader must raise the epoch first.
     Coming,
     /// The right to do everything.
@@ -117,14 +117,14 @@ impl Parts<'_> {
     }
 }
 
-impl Led {
+impl ShardLeadership {
     /// A shard of a new term.
     pub(super) fn new(shard: ShardId, term: Term, now: Timestamp) -> Self {
         let comparison = Comparison::urgent(now);
         Self {
             shard,
             term,
-            hold: Hold::Coming,
+            hold: WriteRight::Coming,
             comparison,
             brought_up_to: None,
             next: now,
@@ -135,7 +135,7 @@ impl Led {
 
     /// Returns `true` if this replica leads the shard.
     pub(super) fn is_taken(&self) -> bool {
-        matches!(self.hold, Hold::Taken(_))
+        matches!(self.hold, WriteRight::Taken(_))
     }
 
     /// Returns `true` while the shard backs off after a failure.
@@ -146,8 +146,8 @@ impl Led {
     /// Returns the fence that proves this replica's leadership to the store, if it leads the shard.
     pub(super) fn fence(&self) -> Option<Fence> {
         match self.hold {
-            Hold::Taken(fence) => Some(fence),
-            Hold::Coming | Hold::Overtaken(_) => None,
+            WriteRight::Taken(fence) => Some(fence),
+            WriteRight::Coming | WriteRight::Overtaken(_) => None,
         }
     }
 
@@ -221,9 +221,9 @@ impl Led {
         let next = match self.hold {
             // This does not depend on trust: while the cluster is unavailable, each accepted write
             // proves the leadership, and a fenced write or an index of a newer leader disproves it.
-            Hold::Taken(fence) if is_there => return self.look(parts, fence, now, turn).await,
-            Hold::Coming if is_there => self.take_over(parts, now).await?,
-            Hold::Overtaken(until) if is_there && until < self.term.trusted_until => {
+            WriteRight::Taken(fence) if is_there => return self.look(parts, fence, now, turn).await,
+            WriteRight::Coming if is_there => self.take_over(parts, now).await?,
+            WriteRight::Overtaken(until) if is_there && until < self.term.trusted_until => {
                 self.take_over(parts, now).await?
             }
             _ => now.plus(LOOK_AGAIN),
@@ -244,12 +244,12 @@ impl Led {
             Some(seen) => context.store.replace_leader(shard, seen, &context.replica, now).await?,
         };
         let Some(epoch) = epoch else {
-            self.hold = Hold::Overtaken(self.term.trusted_until);
+            self.hold = WriteRight::Overtaken(self.term.trusted_until);
             return Ok(now.plus(LOOK_AGAIN));
         };
         Point::AfterRaise.reach();
         let fence = Fence { shard, epoch };
-        self.hold = Hold::Taken(fence);
+        self.hold = WriteRight::Taken(fence);
         ELECTIONS.add(1);
         HIGHEST_EPOCH.raise_to(epoch.0);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
@@ -282,7 +282,7 @@ impl Led {
     pub(super) fn step_down(&mut self, fence: Fence) {
         let (shard, epoch) = (fence.shard, fence.epoch.0);
         tracing::warn!(%shard, epoch, "a newer leader has the shard, stepping down");
-        self.hold = Hold::Overtaken(self.term.trusted_until);
+        self.hold = WriteRight::Overtaken(self.term.trusted_until);
     }
 
     async fn look(

@@ -3,9 +3,9 @@
 use etcd_client::GetOptions;
 
 use super::failure::Failure;
-use super::line::{GET, answer, connect};
+use super::connection::{GET, answer, connect};
 use super::settings::ServerSettings;
-use super::view::{Keys, View};
+use super::membership::{Keys, Membership};
 use crate::cluster::{ClusterError, Member};
 use crate::runtime::Clock;
 
@@ -41,5 +41,5 @@ async fn look_from(settings: &ServerSettings, turn: usize, clock: &Clock) -> Res
     let installation = keys.installation();
     let told = listed.kvs().iter().find(|entry| entry.key() == installation.as_bytes());
     let installation = told.map(|told| String::from_utf8_lossy(told.value()).into_owned());
-    Ok(Seen { installation, members: View::of(&keys, listed.kvs()).all_members() })
+    Ok(Seen { installation, members: Membership::of(&keys, listed.kvs()).all_members() })
 }

@@ -32,7 +32,7 @@ const MAX_TIMEOUTS: u32 = 3;
 const BATCH: u32 = 1_000;
 
 /// Pushes the tickets of late jobs again and closes the claims of lost executors (JOB-3).
-pub struct Sweeper {
+pub struct JobRescuer {
     context: Context,
     retry: RetryPolicy,
     random: Random,
@@ -40,7 +40,7 @@ pub struct Sweeper {
     /// `true` until the claims of an earlier process on this store have been closed.
     alone: bool,
     /// The current pass over the late jobs.
-    sweeping: Option<Sweeping>,
+    sweeping: Option<RescuePass>,
     /// The time of the last push of each account's oldest late jobs, on the monotonic clock.
     each_at: Option<Duration>,
     /// The number of lost claims closed at once. A batch that times out is not repeated unchanged.
@@ -52,14 +52,14 @@ pub struct Sweeper {
 /// One pass over the late jobs. Jobs that become late meanwhile belong to the next pass, so that
 /// this one ends.
 #[derive(Clone, Copy)]
-struct Sweeping {
+struct RescuePass {
     /// Only jobs that could have started before this time belong to the pass.
     before: Timestamp,
     /// The last job of the previous page.
     after: (Timestamp, JobId),
 }
 
-impl Sweeper {
+impl JobRescuer {
     /// A sweeper. If this process is `alone` with its store, all claims that exist before its first
     /// sweep belong to dead processes, and are closed before their leases end. Then the sweep must
     /// run once before an executor starts.
@@ -83,7 +83,7 @@ impl Sweeper {
             };
             SWEEP_TICKETS.add(tickets.len() as u64);
             self.context.queue.push(&tickets).await?;
-            self.sweeping = Some(Sweeping { before, after: (last.start, last.job) });
+            self.sweeping = Some(RescuePass { before, after: (last.start, last.job) });
             // A page that is not full is the last one or has gaps. Gaps are rare.
             if tickets.len() == BATCH as usize {
                 self.push_late_of_each(now.minus(LATE)).await?;
@@ -242,7 +242,7 @@ fn unstorable() -> End {
 }
 
 #[async_trait]
-impl Worker for Sweeper {
+impl Worker for JobRescuer {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         if !self.context.clock.is_believed() {
             return Ok(Pause::For(EVERY));

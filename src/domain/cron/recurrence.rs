@@ -14,7 +14,7 @@ use crate::domain::Timestamp;
 /// A cron expression in a timezone. Its ticks are whole minutes on the wall or ends of gaps, in the
 /// years 1970 to 2100 of the wall. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Cadence {
+pub struct Recurrence {
     cron: Cron,
     timezone: Tz,
     zone: &'static Zone,
@@ -22,7 +22,7 @@ pub struct Cadence {
 
 /// The invalid part of a cadence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidCadence {
+pub enum InvalidRecurrence {
     /// The expression.
     #[error(transparent)]
     Cron(#[from] InvalidCron),
@@ -31,14 +31,14 @@ pub enum InvalidCadence {
     Timezone(#[from] InvalidTimezone),
 }
 
-impl Cadence {
+impl Recurrence {
     /// Returns the ticks of `cron` in `timezone`.
     pub fn new(cron: Cron, timezone: Tz) -> Self {
         Self { cron, timezone, zone: Zone::of(timezone) }
     }
 
     /// Reads both texts; if both are wrong, the expression is reported.
-    pub fn parse(expression: &str, timezone: &str) -> Result<Self, InvalidCadence> {
+    pub fn parse(expression: &str, timezone: &str) -> Result<Self, InvalidRecurrence> {
         Ok(Self::new(Cron::parse(expression)?, parse_timezone(timezone)?))
     }
 
