@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use punctual::domain::Timestamp;
-use punctual::domain::cron::{Recurrence, Cron};
+use punctual::domain::cron::{Cron, Recurrence};
 
 /// An expression, the same expression for the bare crate, and the timezone.
 const COMMON: [(&str, &str, &str); 8] = [

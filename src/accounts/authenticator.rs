@@ -263,7 +263,8 @@ impl Authenticator {
         let subject = subject_of_key(key.account, id);
         let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
         let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
-        let known = Arc::new(CachedKey { id, key, subject, windows, asked_at: now, renewing, used });
+        let known =
+            Arc::new(CachedKey { id, key, subject, windows, asked_at: now, renewing, used });
         self.known.insert(digest.0, known.clone());
         Ok(known)
     }

@@ -13,8 +13,8 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{
-    Account, AuditContext, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated, Rotation,
-    SharedStore, StoreError, Usage, WriteContext,
+    Account, AuditContext, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated,
+    Rotation, SharedStore, StoreError, Usage, WriteContext,
 };
 
 /// The maximum length of the name of an account or a key, in characters.

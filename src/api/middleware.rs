@@ -16,9 +16,9 @@ use serde_json::json;
 use tracing::field::display;
 
 use super::address::ClientAddress;
+use super::authentication::{self, Wording};
 use super::body::{BULK_LIMIT, USUAL_LIMIT, Unread};
 use super::error::Cause;
-use super::authentication::{self, Wording};
 use super::request_id::{self, RequestId};
 use super::{Api, ApiError, idempotency, limits};
 use crate::domain::{AccountId, Timestamp};
@@ -113,7 +113,8 @@ async fn answer(
         if is_bulk { (Wording::Bulk, BULK_LIMIT) } else { (Wording::Usual, USUAL_LIMIT) };
     let (extensions, headers) = (request.extensions(), request.headers());
     let address = ClientAddress::of(extensions, headers, &api.trusted_proxies);
-    let (admitted, standing) = authentication::admit(api, request.headers(), address, wording).await;
+    let (admitted, standing) =
+        authentication::admit(api, request.headers(), address, wording).await;
     let account = admitted.as_ref().ok().map(|caller| caller.account);
     *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Learnt { standing, account };
     let caller = match admitted {

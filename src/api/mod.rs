@@ -21,20 +21,20 @@
 mod account;
 mod address;
 mod audit_log;
+mod authentication;
 mod base_path;
 mod body;
 mod channels;
 mod cursor;
 mod deliveries;
 mod error;
-mod export;
 mod error_mapping;
-mod middleware;
-mod authentication;
+mod export;
 mod id;
 mod idempotency;
 mod jobs;
 mod limits;
+mod middleware;
 mod openapi;
 mod paging;
 mod preferences;
@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::middleware;
+
 use ipnet::IpNet;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -136,7 +136,7 @@ pub fn router(parts: Parts) -> Router {
     let router = if base.is_empty() { served } else { Router::new().nest(base, served) };
     router
         .fallback(async || ApiError::not_found("Not found"))
-        .layer(middleware::from_fn_with_state(api.clone(), middleware::serve))
+        .layer(axum::middleware::from_fn_with_state(api.clone(), middleware::serve))
         .with_state(api)
 }
 

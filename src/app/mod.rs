@@ -16,19 +16,19 @@
 
 mod canary;
 mod certificates;
+mod coordination;
 mod copy;
 mod doctor;
-mod error;
-mod front;
 mod encryption_keys;
+mod error;
+mod executor_bridge;
+mod front;
 mod listen;
 mod observer;
 mod overview;
-mod coordination;
 mod restored;
 mod signals;
 mod stages;
-mod executor_bridge;
 mod stores;
 mod time;
 
@@ -38,8 +38,8 @@ use std::time::Duration;
 
 pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use doctor::{Diagnosis, diagnose};
-pub use error::StartError;
 pub use encryption_keys::new_key;
+pub use error::StartError;
 pub use overview::{Away, Overview, StoreState, overview};
 pub use restored::{RestoreError, Restored, UNFINISHED_COUNTED, restored};
 pub use signals::Signals;

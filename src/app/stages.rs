@@ -13,7 +13,7 @@ use crate::executor::{self, Executor};
 use crate::notify::{self, Notifier};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
-use crate::scheduler::{Context, AccountEraser, Leader, LeaderReplacer, HistoryPruner, JobRescuer};
+use crate::scheduler::{AccountEraser, Context, HistoryPruner, JobRescuer, Leader, LeaderReplacer};
 use crate::telemetry::metrics::SHARDS;
 use crate::telemetry::traces;
 

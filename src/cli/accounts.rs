@@ -6,10 +6,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::deletion::{self, DeletionArgs};
+use super::duration::parse_span;
 use super::export::{self, ExportArgs};
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
-use super::duration::parse_span;
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, KeyRequest, Overview};

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{CliError, output};
 use crate::domain::Timestamp;
-use crate::domain::cron::{Recurrence, InvalidRecurrence, describe, preview, warnings};
+use crate::domain::cron::{InvalidRecurrence, Recurrence, describe, preview, warnings};
 use crate::runtime::Clock;
 
 /// The expression to explain.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::progress::Meter;
 use super::operator::{accounts, operator, refused};
+use super::progress::Meter;
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};
 use crate::accounts::Accounts;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::Subcommand;
 
-use super::progress::Meter;
 use super::operator::operator;
+use super::progress::Meter;
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output, store};
 use crate::app::new_key;
@@ -109,7 +109,11 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     output::print(&said)
 }
 
-async fn reseal(store: &SharedStore, total: u64, meter: &mut Meter) -> Result<ResealResult, CliError> {
+async fn reseal(
+    store: &SharedStore,
+    total: u64,
+    meter: &mut Meter,
+) -> Result<ResealResult, CliError> {
     let mut done = ResealResult::default();
     for table in SealedTable::ALL {
         let mut after = [0; 16];

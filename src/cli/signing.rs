@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::duration::parse_span;
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
-use super::duration::parse_span;
 use super::{CliError, output};
 use crate::domain::Timestamp;
 use crate::domain::audit::Action;

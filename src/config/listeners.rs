@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::reader::{Parsed, Raw, Reader, address, list, number, seconds, text};
 use super::execution::network;
+use super::reader::{Parsed, Raw, Reader, address, list, number, seconds, text};
 use crate::runtime::ServeLimits;
 
 /// The settings of the public listener.

@@ -11,8 +11,9 @@
 mod channels;
 mod document;
 mod effective;
-mod listeners;
 mod errors;
+mod execution;
+mod listeners;
 mod notify;
 mod plans;
 mod reader;
@@ -21,7 +22,6 @@ mod sources;
 mod stores;
 mod traces;
 mod users;
-mod execution;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use std::time::Duration;
 
 pub use document::{Setting, settings};
 pub use effective::Loaded;
-pub use listeners::{Http, Ops};
 pub use errors::{Mistake, Mistakes};
+pub use execution::Rate;
+pub use listeners::{Http, Ops};
 pub use secrets::{OTHERS, others_can_read};
 pub use sources::{Sources, no_color};
 pub use stores::{Peers, Shared, Store};
-pub use execution::Rate;
 
 use crate::accounts::UserSettings;
 use crate::channels::Settings as ChannelSettings;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use url::Url;
 
+use super::execution::certificates;
 use super::reader::{Parsed, Raw, Reader, number, text};
 use super::stores::file;
-use super::execution::certificates;
 use crate::accounts::UserSettings;
 use crate::channels::email::Settings as MailSettings;
 use crate::domain::plan::Plans;

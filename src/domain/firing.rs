@@ -39,7 +39,12 @@ pub fn late_before(now: Timestamp) -> Timestamp {
 }
 
 /// Decides about a schedule whose next tick, `tick`, is due at `now`.
-pub fn plan(recurrence: &Recurrence, policy: CatchUpPolicy, tick: Timestamp, now: Timestamp) -> Plan {
+pub fn plan(
+    recurrence: &Recurrence,
+    policy: CatchUpPolicy,
+    tick: Timestamp,
+    now: Timestamp,
+) -> Plan {
     let late_before = late_before(now);
     let mut runs = Vec::new();
     let mut skipped = None;
@@ -48,8 +53,11 @@ pub fn plan(recurrence: &Recurrence, policy: CatchUpPolicy, tick: Timestamp, now
         runs = late.0;
         skipped = late.1;
     }
-    let mut recent =
-        if tick < late_before { recurrence.next_after(just_before(late_before)) } else { Some(tick) };
+    let mut recent = if tick < late_before {
+        recurrence.next_after(just_before(late_before))
+    } else {
+        Some(tick)
+    };
     while let Some(at) = recent.filter(|at| *at <= now) {
         runs.push(at);
         recent = recurrence.next_after(at);

@@ -15,7 +15,7 @@ names! {
         /// Read only.
         Read = "read",
         /// Read and change.
-        WriteContext = "write",
+        Write = "write",
     }
 }
 

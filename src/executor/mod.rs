@@ -20,22 +20,11 @@
 //! (`deferred`). The lease is renewed until all outcomes are committed.
 
 mod attempt;
-mod commit;
-mod committer;
-mod deferred;
-mod dispatcher;
-mod finished_attempts;
-mod handover;
+mod capacity;
+mod completion;
+mod intake;
 mod lease;
-mod slot_queue;
-mod orphans;
 mod renewer;
-mod request;
-mod attempt_registry;
-mod account_concurrency;
-mod slots;
-mod start;
-mod starter;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,17 +42,17 @@ use crate::runtime::{BatchSize, Clock, Moment, Random, TaskKind, Tasks, drive};
 use crate::store::{ExecutorId, SharedStore};
 use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
-use committer::Committer;
-use dispatcher::Dispatcher;
-use finished_attempts::FinishedAttempt;
-use handover::Handover;
+use attempt::attempt_registry::{Abort, AttemptRegistry};
+use attempt::finished_attempts::FinishedAttempt;
+use capacity::account_concurrency::AccountConcurrency;
+use capacity::slots::Slots;
+use completion::committer::Committer;
+use intake::dispatcher::Dispatcher;
+use intake::handover::Handover;
 use lease::Lease;
 use renewer::Renewer;
-use attempt_registry::{Abort, AttemptRegistry};
-use account_concurrency::AccountConcurrency;
-use slots::Slots;
 
-pub use starter::{Started, Starter};
+pub use intake::starter::{Started, Starter};
 
 /// The maximum number of jobs in one claim, and of outcomes in one commit.
 const BATCH: usize = 500;

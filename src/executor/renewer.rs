@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::finished_attempts::FinishedAttempt;
-use super::orphans::close_orphans;
-use super::attempt_registry::Abort;
+use super::attempt::attempt_registry::Abort;
+use super::attempt::finished_attempts::FinishedAttempt;
+use super::completion::orphans::close_orphans;
 use crate::store::Aborts;
 use crate::telemetry::metrics::{Beat, Loop};
 

@@ -7,11 +7,11 @@ use futures_util::future::join_all;
 
 use super::Context;
 use super::backlog::Backlog;
-use super::firing_batch::{FiringBatch, TakenQuota};
 use super::decide::{Cadences, Decision, decide};
-use super::schedule_cache::{ScheduleCache, LoadedSchedule};
+use super::firing_batch::{FiringBatch, TakenQuota};
 use super::pending::DueTick;
 use super::quotas::{Allowed, Due, Quotas};
+use super::schedule_cache::{LoadedSchedule, ScheduleCache};
 use crate::domain::firing::late_before;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
@@ -123,13 +123,14 @@ async fn read(
     due: &[DueTick],
 ) -> Result<Vec<LoadedSchedule>, RunError> {
     let at = context.clock.monotonic();
-    let from_store = async |ids: Vec<(ShardId, ScheduleId)>| -> Result<Vec<LoadedSchedule>, RunError> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let candidates = context.store.candidates(&ids, late_before(now)).await?;
-        Ok(candidates.into_iter().map(|candidate| LoadedSchedule::new(candidate, at)).collect())
-    };
+    let from_store =
+        async |ids: Vec<(ShardId, ScheduleId)>| -> Result<Vec<LoadedSchedule>, RunError> {
+            if ids.is_empty() {
+                return Ok(Vec::new());
+            }
+            let candidates = context.store.candidates(&ids, late_before(now)).await?;
+            Ok(candidates.into_iter().map(|candidate| LoadedSchedule::new(candidate, at)).collect())
+        };
     let mut read = known.take(due, now, at);
     let ids: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
     let unknown = due.iter().filter(|due| !ids.contains(&due.member.schedule));

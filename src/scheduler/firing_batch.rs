@@ -7,8 +7,8 @@ use std::time::Duration;
 use tracing::field::display;
 
 use super::backlog::Backlog;
-use super::schedule_cache::LoadedSchedule;
 use super::quotas::{Allowed, Quotas};
+use super::schedule_cache::LoadedSchedule;
 use super::{Context, Started};
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;

@@ -75,8 +75,10 @@ impl HistoryPruner {
     pub fn new(context: Context, keep: HistoryPrunerSettings, plans: Arc<Plans>) -> Self {
         let longest = plans.longest_history().unwrap_or_default();
         let HistoryPrunerSettings { history, audit_log } = keep;
-        let keep =
-            HistoryPrunerSettings { history: history.max(longest), audit_log: audit_log.max(longest) };
+        let keep = HistoryPrunerSettings {
+            history: history.max(longest),
+            audit_log: audit_log.max(longest),
+        };
         Self { context, keep, plans, failed: HashSet::new(), next: Duration::ZERO }
     }
 

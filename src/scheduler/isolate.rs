@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use super::fire::{Outcome, fire_batch};
-use super::shard_leadership::Parts;
 use super::pending::DueTick;
+use super::shard_leadership::Parts;
 use crate::domain::Timestamp;
 use crate::runtime::RunError;
 use crate::store::{Fence, StoreError};

@@ -9,9 +9,9 @@ use tokio::sync::watch;
 
 use super::Context;
 use super::fire::Rules;
-use super::shard_leadership::{ShardLeadership, Parts};
-use super::pending::Pending;
 use super::leader_pass::{BATCH, LONG_AT_ONCE, LeaderPass};
+use super::pending::Pending;
+use super::shard_leadership::{Parts, ShardLeadership};
 use crate::cluster::Terms;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plans;

@@ -16,8 +16,8 @@ use tokio::sync::Notify;
 use super::flights::{Flights, LONG};
 use super::gathering::Gathering;
 use super::isolate::{Fired, fire};
-use super::shard_leadership::{ShardLeadership, Parts, Turn, most_due};
 use super::pending::{DueTick, Pending};
+use super::shard_leadership::{Parts, ShardLeadership, Turn, most_due};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::queue::Member;
@@ -168,7 +168,8 @@ impl<'a> LeaderPass<'a> {
             self.pending.forget(&gone);
         }
         for (shard, term) in terms.into_iter().filter(|(shard, _)| !self.away.contains(shard)) {
-            self.led.entry(shard).or_insert_with(|| ShardLeadership::new(shard, term, now)).term = term;
+            self.led.entry(shard).or_insert_with(|| ShardLeadership::new(shard, term, now)).term =
+                term;
         }
         self.fences = self.fences.drain().filter(|(shard, _)| self.away.contains(shard)).collect();
         let fences = self.led.values().filter_map(|led| Some((led.shard, led.fence()?)));

@@ -33,37 +33,37 @@
 //! another batch. A schedule that cannot be fired is found by halving its batch, and is parked
 //! alone (`isolate`).
 
+mod account_eraser;
 mod backlog;
-mod firing_batch;
 mod decide;
 mod ended_leases;
-mod account_eraser;
 mod fire;
+mod firing_batch;
 mod flights;
 mod gathering;
+mod history_pruner;
 mod index;
 mod isolate;
-mod schedule_cache;
+mod job_rescuer;
 mod leader;
-mod shard_leadership;
+mod leader_pass;
 mod pace;
 mod pending;
-mod history_pruner;
 mod quotas;
 mod replace;
 mod reserving;
 mod restored;
-mod leader_pass;
+mod schedule_cache;
+mod shard_leadership;
 mod starter;
-mod job_rescuer;
 
 pub use account_eraser::AccountEraser;
-pub use leader::Leader;
 pub use history_pruner::{HistoryPruner, HistoryPrunerSettings};
+pub use job_rescuer::JobRescuer;
+pub use leader::Leader;
 pub use replace::LeaderReplacer;
 pub use restored::{PassOverError, PassedOver, pass_over_due};
 pub use starter::{Started, Starter};
-pub use job_rescuer::JobRescuer;
 
 use std::sync::Arc;
 

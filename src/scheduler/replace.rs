@@ -17,8 +17,8 @@ use async_trait::async_trait;
 use super::Context;
 use crate::cluster::Replacement;
 use crate::domain::Timestamp;
-use crate::domain::shard_assignment::owners;
 use crate::domain::shard::ShardId;
+use crate::domain::shard_assignment::owners;
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{Leadership, ReplicaLease, ShardLeader};
 

@@ -51,7 +51,7 @@ pub enum PassOverError {
         "a replica was started meanwhile and leads schedules: stop all replicas, restore the backup \
          again, and run this before the first start"
     )]
-    ShardLeadership,
+    Led,
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -54,7 +54,12 @@ impl LoadedSchedule {
 
 impl ScheduleCache {
     /// Removes from the cache and returns the due schedules that can be fired without another read.
-    pub(super) fn take(&self, due: &[DueTick], now: Timestamp, monotonic: Duration) -> Vec<LoadedSchedule> {
+    pub(super) fn take(
+        &self,
+        due: &[DueTick],
+        now: Timestamp,
+        monotonic: Duration,
+    ) -> Vec<LoadedSchedule> {
         let late_before = late_before(now);
         let mut schedules = self.lock();
         let known = due.iter().filter_map(|DueTick { member, tick, .. }| {
@@ -143,7 +148,13 @@ mod tests {
 
     /// Returns the schedules that the cache provides when they are due at `tick`, the time is
     /// `now`, and they were read `age` ago.
-    fn taken(known: &ScheduleCache, ids: &[u8], tick: Timestamp, now: Timestamp, age: Duration) -> Vec<u8> {
+    fn taken(
+        known: &ScheduleCache,
+        ids: &[u8],
+        tick: Timestamp,
+        now: Timestamp,
+        age: Duration,
+    ) -> Vec<u8> {
         let due = |id: &u8| {
             let schedule = ScheduleId::from_bytes([*id; 16]);
             let member = Member { schedule, account: AccountId::from_bytes([1; 16]) };

@@ -221,7 +221,9 @@ impl ShardLeadership {
         let next = match self.hold {
             // This does not depend on trust: while the cluster is unavailable, each accepted write
             // proves the leadership, and a fenced write or an index of a newer leader disproves it.
-            WriteRight::Taken(fence) if is_there => return self.look(parts, fence, now, turn).await,
+            WriteRight::Taken(fence) if is_there => {
+                return self.look(parts, fence, now, turn).await;
+            }
             WriteRight::Coming if is_there => self.take_over(parts, now).await?,
             WriteRight::Overtaken(until) if is_there && until < self.term.trusted_until => {
                 self.take_over(parts, now).await?

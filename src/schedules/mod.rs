@@ -33,7 +33,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub use crate::domain::field_errors::FieldErrors;
-pub use create::{ScheduleBatch, LARGEST_BATCH};
+pub use create::{LARGEST_BATCH, ScheduleBatch};
 pub use error::CommandError;
 pub use preview::Preview;
 pub use requests::{PreviewRequest, ScheduleCreation, ScheduleSwitch, ScheduleUpdate};

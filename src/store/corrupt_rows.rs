@@ -40,9 +40,9 @@ impl CorruptRows {
         what: &'static str,
         rows: Vec<ReadableRow<I, T>>,
     ) -> Vec<T> {
-        let readable = rows
-            .into_iter()
-            .filter_map(|ReadableRow { id, row }| row.inspect_err(|why| self.tell(what, &id, why)).ok());
+        let readable = rows.into_iter().filter_map(|ReadableRow { id, row }| {
+            row.inspect_err(|why| self.tell(what, &id, why)).ok()
+        });
         readable.collect()
     }
 }

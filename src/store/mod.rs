@@ -37,95 +37,62 @@
 //! exceptions: `raise_epoch` raises again, and `prune` continues. A method that creates something
 //! under an id that exists already returns `Rejected`.
 
-mod accounts;
-mod alert_claims;
-mod alert_content;
-mod alert_items;
-mod alert_plan;
-mod alert_rows;
-mod alerts;
-mod audit;
-mod batch_rows;
-mod channels;
-mod claims;
-mod copy;
+mod contract;
 mod corrupt_rows;
-mod ending;
-mod error;
-mod firing;
-mod hex;
-mod idempotency;
-mod job_rows;
-mod jobs;
-mod leadership;
+mod encryption;
 pub mod migrations;
-mod deletion;
-mod months;
-mod paging;
-mod placing;
 pub mod postgres;
-mod preferences;
-mod quotas;
-mod response;
-mod rows;
-mod runs;
-mod schedules;
-mod cipher;
-mod secrets;
-mod signing;
 mod sql;
 pub mod sqlite;
-mod encoding;
-mod upkeep;
-mod users;
-mod encrypted_fields;
-mod version;
+mod transfer;
 
-pub use accounts::{
+pub use contract::accounts::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
 };
-pub use alert_claims::{
+pub use contract::alert_claims::{
     ClaimedDeliveries, ClaimedDelivery, DeliveryClaim, DeliveryContent, TryEnd, TryOutcome,
 };
-pub use alerts::{
+pub use contract::alerts::{
     AlertStore, AlertWork, DELIVERIES_KEPT, Delivery, DeliveryPage, DeliveryQuery, DeliveryTry,
     Redelivered, Relayed, WAITING_COUNTED,
 };
-pub use audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
-pub use channels::{
+pub use contract::audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
+pub use contract::channels::{
     ChannelChange, ChannelChanged, ChannelCreated, ChannelStore, NewChannel, StoredChannel,
     TESTS_PER_HOUR, TryAllowed,
 };
-pub use claims::{
+pub use contract::claims::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, Fate,
     HeldClaim, LATE_OF_EACH, LATEST_EFFECT, Run, Unreadable,
 };
-pub use copy::{NextTicks, Page, RowKey, Table};
-pub use error::{StoreError, StoreErrorKind};
-pub use firing::{CHANGES_KEPT, Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob};
-pub use idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
-pub use jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
-pub use leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};
-pub use deletion::{
+pub use contract::deletion::{
     DeletedAccount, DeletedPlace, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip,
     StoredVersion,
 };
-pub use preferences::{
+pub use contract::error::{StoreError, StoreErrorKind};
+pub use contract::firing::{
+    CHANGES_KEPT, Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob,
+};
+pub use contract::idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
+pub use contract::jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
+pub use contract::leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};
+pub use contract::preferences::{
     AttachedChannel, NewPreference, PreferenceSet, PreferenceStore, StoredPreference,
 };
-pub use quotas::{Granted, Grants, QuotaStore, UsedUp, Wanted};
-pub use schedules::{
+pub use contract::quotas::{Granted, Grants, QuotaStore, UsedUp, Wanted};
+pub use contract::schedules::{
     Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
     ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
 };
-pub use cipher::{OpenError, Sealer};
-pub use secrets::{KeyProof, Resealed, SealedTable, SecretStore};
-pub use signing::{KnownSecret, NewSecret, SigningStore};
-pub use upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore, Waiting};
-pub use users::{
+pub use contract::secrets::{KeyProof, Resealed, SealedTable, SecretStore};
+pub use contract::signing::{KnownSecret, NewSecret, SigningStore};
+pub use contract::upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore, Waiting};
+pub use contract::users::{
     Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
     NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
 };
+pub use encryption::cipher::{OpenError, Sealer};
+pub use transfer::copy::{NextTicks, Page, RowKey, Table};
 
 use crate::domain::audit::Author;
 use crate::domain::call::Idempotency;

@@ -139,7 +139,8 @@ impl Known {
 
     /// Returns all ticks until `now`.
     pub fn ticks(&self, now: Timestamp) -> Vec<Timestamp> {
-        let of = |window: &Window| window.recurrence.ticks(window.from, window.until.unwrap_or(now));
+        let of =
+            |window: &Window| window.recurrence.ticks(window.from, window.until.unwrap_or(now));
         self.windows.iter().flat_map(of).collect()
     }
 }

@@ -14,7 +14,7 @@ use punctual::executor::{self, Executor, Settings};
 use punctual::notify::{self, Notifier};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
-use punctual::scheduler::{Context, Leader, JobRescuer};
+use punctual::scheduler::{Context, JobRescuer, Leader};
 use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{ServerLock, SqliteStore};
 use punctual::store::{Sealer, SharedStore};

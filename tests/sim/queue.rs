@@ -9,7 +9,7 @@ use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, Timestamp};
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Changes, Due, Index, Member, Queue, QueueError, Result, Capacity, Verdict, Window,
+    Capacity, Changes, Due, Index, Member, Queue, QueueError, Result, Verdict, Window,
 };
 use tokio::sync::Notify;
 
@@ -129,7 +129,11 @@ impl Queue for GatedQueue {
         self.push(tickets).await
     }
 
-    async fn take(&self, now: Timestamp, room: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        room: &Capacity,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let take = async {
             let (tickets, next) = self.inner.take(now, room).await?;
             let mut watch = self.watch();

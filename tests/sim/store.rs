@@ -20,16 +20,16 @@ use punctual::domain::{
     UserId, VersionId,
 };
 use punctual::store::{
-    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
-    Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DeletedAccount,
-    DeletedPlace, DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore, Granted, Grants,
-    HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse,
-    KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, NewJob, NewKey, NewSchedule,
-    NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated,
-    Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord,
-    SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind,
-    StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
-    WriteContext,
+    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled,
+    Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
+    DeletedAccount, DeletedPlace, DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore,
+    Granted, Grants, HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated,
+    KeyProof, KeyUse, KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, NewJob,
+    NewKey, NewSchedule, NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved,
+    Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
+    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
+    StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep,
+    UpkeepStore, Usage, Waiting, Wanted, WriteContext,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,

@@ -6,7 +6,9 @@ use super::{UserError, Users, Visit, invitation_mail, link};
 use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, Timestamp, UserId};
-use crate::store::{AuditContext, Invitation, Member, MemberChange, MemberChanged, NewInvitation, WriteContext};
+use crate::store::{
+    AuditContext, Invitation, Member, MemberChange, MemberChanged, NewInvitation, WriteContext,
+};
 
 /// The lifetime of an invitation.
 pub(in crate::accounts) const INVITED_FOR: Duration = Duration::from_secs(7 * 86_400);

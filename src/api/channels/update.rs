@@ -3,8 +3,8 @@
 use axum::extract::State;
 
 use super::record::SecretRecord;
-use crate::api::body::JsonBody;
 use crate::api::authentication::Writer;
+use crate::api::body::JsonBody;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{ChannelUnchanged, Usual};
 use crate::api::reply::Data;

@@ -6,8 +6,8 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::body::BulkBody;
 use crate::api::authentication::Writer;
+use crate::api::body::BulkBody;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
 use crate::api::{ApiError, SharedApi};

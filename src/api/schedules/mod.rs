@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 
 use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
-use crate::schedules::{ScheduleBatch, CommandError};
+use crate::schedules::{CommandError, ScheduleBatch};
 
 /// Returns the routes of schedules.
 pub(super) fn routes() -> OpenApiRouter<SharedApi> {

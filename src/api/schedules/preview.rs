@@ -4,8 +4,8 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::body::JsonBody;
 use crate::api::authentication::Reader;
+use crate::api::body::JsonBody;
 use crate::api::openapi::{BadBody, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};

@@ -3,8 +3,8 @@
 use axum::extract::State;
 
 use super::record::ScheduleRecord;
-use crate::api::body::JsonBody;
 use crate::api::authentication::Writer;
+use crate::api::body::JsonBody;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
 use crate::api::reply::Data;

@@ -61,7 +61,7 @@ async fn configured(config: &Config) -> (Vec<SecretKey>, Vec<Finding>) {
              generate` makes a key",
         ));
     };
-    let path = keys::file_beside(&settings.path);
+    let path = encryption_keys::file_beside(&settings.path);
     if path.exists() {
         return of_file(&path);
     }
@@ -79,7 +79,7 @@ async fn configured(config: &Config) -> (Vec<SecretKey>, Vec<Finding>) {
 
 fn of_file(path: &Path) -> (Vec<SecretKey>, Vec<Finding>) {
     let shown = path.display();
-    let finding = match keys::read(path) {
+    let finding = match encryption_keys::read(path) {
         Err(error) => return (Vec::new(), vec![Finding::failure(error.to_string())]),
         Ok(found) if others_can_read(path) => {
             (found, Finding::warning(format!("the file of the keys, {shown}, {OTHERS}")))

@@ -17,7 +17,7 @@ pub(super) enum Seen {
     /// There is no job, or it has not ended; it may still do so.
     Unfinished,
     /// There is one job, and it has ended.
-    ServiceEnd {
+    Ended {
         /// The id of the job.
         job: String,
         /// The start of its first attempt.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use etcd_client::PutOptions;
 use futures_util::future::join_all;
 
-use super::failure::Failure;
 use super::connection::{DELETE, GRANT, PUT, REVOKE, STATUS, answer, connect, written};
+use super::failure::Failure;
 use super::inspection::{Seen, look};
-use super::settings::ServerSettings;
 use super::membership::Keys;
+use super::settings::ServerSettings;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 

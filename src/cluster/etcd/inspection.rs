@@ -2,10 +2,10 @@
 
 use etcd_client::GetOptions;
 
-use super::failure::Failure;
 use super::connection::{GET, answer, connect};
-use super::settings::ServerSettings;
+use super::failure::Failure;
 use super::membership::{Keys, Membership};
+use super::settings::ServerSettings;
 use crate::cluster::{ClusterError, Member};
 use crate::runtime::Clock;
 

@@ -12,11 +12,13 @@ use futures_util::stream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::connection::{
+    GET, GRANT, KEEP_ALIVE, PUT, REVOKE, TXN, WATCH, answer, connect, written,
+};
 use super::failure::Failure;
-use super::connection::{GET, GRANT, KEEP_ALIVE, PUT, REVOKE, TXN, WATCH, answer, connect, written};
+use super::membership::{Holder, Keys, Membership, Presence};
 use super::settings::Settings;
 use super::trust::Trust;
-use super::membership::{Holder, Keys, Presence, Membership};
 use crate::domain::shard::ShardId;
 use crate::runtime::{Clock, Random};
 
@@ -208,7 +210,11 @@ impl Member {
     }
 
     /// Waits for changes and applies them. Returns `false` if the keys must be listed again.
-    async fn follow(&self, changes: &mut WatchStream, view: &mut Membership) -> Result<bool, Failure> {
+    async fn follow(
+        &self,
+        changes: &mut WatchStream,
+        view: &mut Membership,
+    ) -> Result<bool, Failure> {
         loop {
             let response = changes.message().await?.ok_or(Failure::Ended)?;
             if response.canceled() || response.compact_revision() > 0 {

@@ -6,8 +6,8 @@ use etcd_client::{Event, EventType, KeyValue};
 use serde::{Deserialize, Serialize};
 
 use crate::cluster::Member;
-use crate::domain::shard_assignment::owners;
 use crate::domain::shard::ShardId;
+use crate::domain::shard_assignment::owners;
 
 /// The names of the keys.
 #[derive(Clone)]

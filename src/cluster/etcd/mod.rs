@@ -12,13 +12,13 @@
 //! requests a new lease.
 
 mod checkup;
-mod failure;
 mod connection;
+mod failure;
 mod inspection;
 mod member;
+mod membership;
 mod settings;
 mod trust;
-mod membership;
 
 use std::io;
 use std::sync::Arc;
@@ -33,9 +33,9 @@ use crate::runtime::{Clock, Random, TaskKind, Tasks};
 pub use checkup::{Inspected, check_up};
 pub use inspection::{Seen, look};
 use member::{KnownMembership, Member};
+use membership::Keys;
 pub use settings::{InvalidSettings, ServerSettings, Settings};
 use trust::Trust;
-use membership::Keys;
 
 /// The timeout for leaving the cluster.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);

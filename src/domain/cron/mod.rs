@@ -16,13 +16,13 @@
 //! Behaviour on failure: any text that is not an expression or a timezone is refused within
 //! microseconds. Nothing else can fail.
 
-mod recurrence;
 mod describe;
 mod english;
 mod evaluation;
 mod fields;
 mod grammar;
 mod preview;
+mod recurrence;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -34,11 +34,11 @@ use std::sync::Arc;
 
 use chrono_tz::Tz;
 
-pub use recurrence::{Recurrence, InvalidRecurrence};
 pub use describe::describe;
 use evaluation::Evaluation;
 use fields::Fields;
 pub use preview::{Run, preview};
+pub use recurrence::{InvalidRecurrence, Recurrence};
 pub use warnings::warnings;
 
 /// A five-field cron expression, parsed. Cheap to clone.

@@ -19,7 +19,8 @@ pub struct Run {
 
 /// Returns the first `count` runs after `from`; fewer if the year 2100 ends earlier.
 pub fn preview(recurrence: &Recurrence, from: Timestamp, count: usize) -> Vec<Run> {
-    let ticks = std::iter::successors(recurrence.next_after(from), |&tick| recurrence.next_after(tick));
+    let ticks =
+        std::iter::successors(recurrence.next_after(from), |&tick| recurrence.next_after(tick));
     ticks.take(count).map(|tick| run(recurrence, tick)).collect()
 }
 

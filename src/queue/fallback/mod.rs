@@ -24,12 +24,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Changes, Due, Index, Member, Queue, Result, Capacity, SharedQueue, Verdict, Window};
+use super::{Capacity, Changes, Due, Index, Member, Queue, Result, SharedQueue, Verdict, Window};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::runtime::{Clock, TaskKind, Tasks};
-use outage::{Outage, IndexPlace};
+use outage::{IndexPlace, Outage};
 
 /// The time between two checks of a server that is away.
 const ASK_EVERY: Duration = Duration::from_secs(1);
@@ -161,7 +161,9 @@ impl Queue for FallbackQueue {
         entries: &[(Member, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         match self.outage.place(shard) {
-            IndexPlace::Shared => self.or_build(shard, self.shared.set_due(shard, epoch, entries).await),
+            IndexPlace::Shared => {
+                self.or_build(shard, self.shared.set_due(shard, epoch, entries).await)
+            }
             IndexPlace::Own => self.own.set_due(shard, epoch, entries).await,
             IndexPlace::Nowhere => Ok(Index::Foreign),
         }
@@ -225,7 +227,11 @@ impl Queue for FallbackQueue {
     }
 
     /// Takes from the own queue first, because its tickets are late already.
-    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        capacity: &Capacity,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let (own, own_next) = self.own.take(now, capacity).await?;
         if !own.is_empty() || self.outage.is_mute() {
             return Ok((own, own_next));

@@ -89,7 +89,11 @@ impl Outage {
         let mut state = self.state();
         if state.is_on {
             state.stale.insert(shard);
-            return if state.built.contains(&shard) { IndexPlace::Own } else { IndexPlace::Nowhere };
+            return if state.built.contains(&shard) {
+                IndexPlace::Own
+            } else {
+                IndexPlace::Nowhere
+            };
         }
         if state.stale.contains(&shard) { IndexPlace::Nowhere } else { IndexPlace::Shared }
     }

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::fallback::LocalQueue;
-use super::{Changes, Due, Index, Member, Queue, Result, Capacity, Verdict, Window};
+use super::{Capacity, Changes, Due, Index, Member, Queue, Result, Verdict, Window};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -137,7 +137,11 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        capacity: &Capacity,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         Ok(lock(&self.run_queue).take(now, capacity))
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
-use crate::queue::{FULL_SHARE, MOST_TICKETS, Capacity};
+use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS};
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// Tickets that wait for their start, and tickets that wait for room.
@@ -93,7 +93,11 @@ impl RunQueue {
         }
     }
 
-    pub(super) fn take(&mut self, now: Timestamp, capacity: &Capacity) -> (Vec<Ticket>, Option<Timestamp>) {
+    pub(super) fn take(
+        &mut self,
+        now: Timestamp,
+        capacity: &Capacity,
+    ) -> (Vec<Ticket>, Option<Timestamp>) {
         self.ripen(now);
         let mut left = Left { capacity, accounts: HashMap::new(), hosts: HashMap::new() };
         let mut taken = Vec::new();
@@ -138,7 +142,8 @@ struct Left<'a> {
 
 impl Left<'_> {
     fn has_room_for_account(&self, account: AccountId) -> bool {
-        let capacity = self.capacity.accounts.get(&account).copied().unwrap_or(self.capacity.per_account);
+        let capacity =
+            self.capacity.accounts.get(&account).copied().unwrap_or(self.capacity.per_account);
         self.accounts.get(&account).copied().unwrap_or(0) < capacity
     }
 
@@ -173,7 +178,8 @@ mod tests {
         assert_eq!(queue.queued.len(), MOST_TICKETS);
         let few: Vec<_> = (0..9).map(|n| ticket(2, n)).collect();
         queue.push(&few);
-        let capacity = Capacity { total: 18, per_account: 100, per_host: 100, ..Capacity::default() };
+        let capacity =
+            Capacity { total: 18, per_account: 100, per_host: 100, ..Capacity::default() };
         let (taken, _) = queue.take(at, &capacity);
         let of_few = taken.iter().filter(|ticket| ticket.account == few[0].account).count();
         assert_eq!((taken.len(), of_few), (18, 9), "in turn");

@@ -12,7 +12,11 @@ pub(super) fn part(capacity: &Capacity, place: usize, shards: usize) -> Capacity
     Capacity {
         total: part(capacity.total),
         per_account: part(capacity.per_account),
-        accounts: capacity.accounts.iter().map(|(account, capacity)| (*account, part(*capacity))).collect(),
+        accounts: capacity
+            .accounts
+            .iter()
+            .map(|(account, capacity)| (*account, part(*capacity)))
+            .collect(),
         per_host: part(capacity.per_host),
         hosts: capacity.hosts.iter().map(|(host, capacity)| (*host, part(*capacity))).collect(),
     }
@@ -64,7 +68,8 @@ mod tests {
     #[test]
     fn the_parts_add_up() {
         let hosts = HashMap::from([(HostKey(1), 2)]);
-        let capacity = Capacity { total: 10, per_account: 4, per_host: 3, hosts, ..Capacity::default() };
+        let capacity =
+            Capacity { total: 10, per_account: 4, per_host: 3, hosts, ..Capacity::default() };
         let parts: Vec<_> = (0..4).map(|place| part(&capacity, place, 4)).collect();
         assert_eq!(parts.iter().map(|part| part.total).collect::<Vec<_>>(), [3, 3, 2, 2]);
         assert_eq!(parts.iter().map(|part| part.per_account).sum::<usize>(), 4);

@@ -13,6 +13,8 @@
 //! When the server has used up its memory, pushing fails and the sweep pushes again later. Taking
 //! tickets and moving ticks on still work.
 
+mod back_off;
+mod capacity;
 mod changes;
 mod check;
 mod checkup;
@@ -22,8 +24,6 @@ mod failure;
 mod hints;
 mod keys;
 mod nodes;
-mod back_off;
-mod capacity;
 mod run_queue;
 mod server;
 mod settings;
@@ -35,7 +35,7 @@ use async_trait::async_trait;
 use redis::Script;
 use tokio::sync::Notify;
 
-use super::{Changes, Due, Index, Member, Queue, Result, Capacity, Standing, Verdict, Window};
+use super::{Capacity, Changes, Due, Index, Member, Queue, Result, Standing, Verdict, Window};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -160,7 +160,11 @@ impl Queue for RedisQueue {
         self.run_queue.push(&lent, &self.keys, tickets).await.map(drop)
     }
 
-    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        capacity: &Capacity,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         self.run_queue.take(&self.server, &self.keys, now, capacity).await
     }
 

@@ -93,32 +93,12 @@
 //!
 //! The store works again as soon as the server does.
 
-mod access;
-mod attempts;
-mod batch;
-mod checkup;
 mod claims;
-mod commit;
-mod copy;
-mod definition_cache;
-mod ending;
-mod fence;
-mod fire;
+mod commits;
+mod connection;
 mod firing;
-mod late;
-mod lock_table;
+mod history;
 mod open;
-mod options;
-mod others;
-mod partitions;
-mod passing;
-mod connection_limiter;
-mod pool;
-mod prune;
-mod runs;
-mod upkeep;
-mod values;
-mod version;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -128,14 +108,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::corrupt_rows::CorruptRows;
-use super::months::Months;
-use super::encrypted_fields::EncryptedFields;
+use super::encryption::encrypted_fields::EncryptedFields;
+use super::sql::months::Months;
 use crate::domain::AccountId;
 use crate::runtime::Tasks;
 use crate::store::sql::fault::Fault;
-pub use checkup::{Deployment, check_up};
-use definition_cache::DefinitionCache;
-use pool::{Connections, Within};
+use claims::definition_cache::DefinitionCache;
+pub use connection::checkup::{Deployment, check_up};
+use connection::pool::{Connections, Within};
 
 /// The maximum time that closing waits for work in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
@@ -175,7 +155,7 @@ impl Settings {
     /// A sentence that says what is wrong with the URL.
     pub fn parse(url: impl Into<String>) -> Result<Self, String> {
         let settings = Self::new(url);
-        match options::address(&settings.url) {
+        match connection::options::address(&settings.url) {
             Ok(_) => Ok(settings),
             Err(fault) => Err(fault.message),
         }
@@ -185,7 +165,7 @@ impl Settings {
 impl Settings {
     /// Returns the server's host and port, if it may be reached over TLS.
     pub fn tls_server(&self) -> Option<(String, u16)> {
-        options::tls_server(&self.url)
+        connection::options::tls_server(&self.url)
     }
 }
 
@@ -210,7 +190,7 @@ pub struct PostgresStore {
     /// to it.
     present: AtomicI64,
     /// The days that are over but are kept, because a job ended late, and when that was found.
-    late_days: tokio::sync::Mutex<BTreeMap<partitions::Day, i64>>,
+    late_days: tokio::sync::Mutex<BTreeMap<history::partitions::Day, i64>>,
     corrupt_rows: Arc<CorruptRows>,
     definitions: DefinitionCache,
     encrypted_fields: EncryptedFields,

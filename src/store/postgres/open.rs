@@ -8,17 +8,17 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use super::definition_cache::DefinitionCache;
-use super::options::{address, options};
-use super::pool::{ACQUIRE, Connections};
-use super::{PostgresStore, Settings};
+use super::connection::options::{address, options};
+use super::connection::pool::{ACQUIRE, Connections};
 use crate::runtime::{Clock, Tasks};
 use crate::store::corrupt_rows::CorruptRows;
-use crate::store::months::Months;
+use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::postgres::claims::definition_cache::DefinitionCache;
+use crate::store::postgres::{PostgresStore, Settings};
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::months::Months;
 use crate::store::sql::quotas::Counts;
-use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{Result, Sealer};
 use crate::telemetry::metrics::Pool;
 
@@ -100,7 +100,7 @@ impl PostgresStore {
 
     /// Opens a connection without timeouts, for migrations. Reads the password file for this
     /// connection and for all later ones.
-    pub(super) async fn connect(&self) -> Outcome<PgConnection> {
+    pub(in crate::store::postgres) async fn connect(&self) -> Outcome<PgConnection> {
         for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.renew_password()?;
         }

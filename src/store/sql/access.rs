@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
+use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
 use crate::domain::AccountId;
 use crate::store::Result;
 use crate::store::corrupt_rows::CorruptRows;
-use crate::store::months::Months;
-use crate::store::encrypted_fields::EncryptedFields;
+use crate::store::encryption::encrypted_fields::EncryptedFields;
 
 /// The future of a unit of work.
 pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = Outcome<T>> + Send + 'c>>;

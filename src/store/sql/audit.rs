@@ -6,17 +6,19 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
+use super::batch_rows::{batch_row, json};
 use super::connection::Connection;
 use super::fault::Outcome;
+use super::hex::Hex;
 use super::idempotency;
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
-use crate::store::audit::{bounds, list_text, page};
-use crate::store::batch_rows::{batch_row, json};
-use crate::store::hex::Hex;
+use crate::store::contract::audit::{bounds, list_text, page};
 use crate::store::sql;
-use crate::store::{AuditContext, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, WriteContext};
+use crate::store::{
+    AuditContext, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, WriteContext,
+};
 
 /// Records that `action` was done to each of the objects. The answer to the call is about them, so
 /// its reservation, if it has one, keeps them.
@@ -75,7 +77,8 @@ async fn insert(
 #[async_trait]
 impl<D: Database> AuditStore for D {
     async fn enter_rotation(&self, act: &AuditContext) -> Result<()> {
-        let (write, key) = (act.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
+        let (write, key) =
+            (act.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
         let work = self.api().transaction("enter_rotation", move |connection| {
             Box::pin(record(connection, write, Action::SecretsRotated, [key.clone()]))
         });

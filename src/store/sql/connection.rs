@@ -2,7 +2,7 @@
 
 use sqlx::{PgConnection, SqliteConnection};
 
-use crate::store::batch_rows::{BatchRow, Of};
+use super::batch_rows::{BatchRow, Of};
 
 /// A connection, for as long as a unit of work has it.
 pub(in crate::store) enum Connection<'c> {

@@ -9,23 +9,39 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database};
 use super::account_lock::fence_change;
 use super::audit;
+use super::batch_rows::{Of, json, json_ids};
 use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
+use super::hex::Hex;
 use super::history::remove_jobs;
 use super::maintenance::is_alone;
 use crate::domain::audit::Action;
+use crate::domain::schedule::UnreadableFields;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::batch_rows::{Of, json, json_ids};
-use crate::store::hex::Hex;
-use crate::store::deletion::{
+use crate::store::contract::deletion::{
     self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
     GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, clear, count_rows,
 };
+use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{
     DeletedAccount, DeletedPlace, Erased, INSTALLATION, LifeStore, Result, SkipPlace, StoredMonth,
     StoredSkip, StoredVersion, WriteContext, sql,
 };
+
+read_rows! {
+    DeletedAccount { id, name, deleted_at, actor, origin, gone_at }
+    StoredMonth { month, reserved as i64, exhausted_at }
+    StoredSkip { place by skip_place, schedule: "schedule_id", skip: _ }
+    StoredVersion {
+        id, schedule: "schedule_id", definition: _, unreadable = UnreadableFields::default(),
+        created_at, retired_at,
+    }
+}
+
+fn skip_place(row: &impl StoreRow) -> sqlx::Result<SkipPlace> {
+    Ok((row.read("first_tick")?, row.read("id")?))
+}
 
 #[async_trait]
 impl<D: Database> LifeStore for D {
@@ -38,7 +54,9 @@ impl<D: Database> LifeStore for D {
         let query = sql::query_as(VERSIONS).bind(account);
         let query = query.bind(after.unwrap_or(FIRST_VERSION)).bind(i64::from(limit));
         let mut versions: Vec<StoredVersion> = self.api().all("versions", query).await?;
-        versions.iter_mut().for_each(|version| self.encrypted_fields().open_version(account, version));
+        versions
+            .iter_mut()
+            .for_each(|version| self.encrypted_fields().open_version(account, version));
         Ok(versions)
     }
 
@@ -156,7 +174,7 @@ async fn has_rows(
     account: AccountId,
     table: &str,
 ) -> Outcome<bool> {
-    let query = sql::query_scalar(AssertSqlSafe(life::has_rows(table))).bind(account);
+    let query = sql::query_scalar(AssertSqlSafe(deletion::has_rows(table))).bind(account);
     query.fetch_one(connection).await
 }
 

@@ -2,13 +2,13 @@
 
 use sqlx::AssertSqlSafe;
 
+use super::batch_rows::{Of, json_ids};
 use super::connection::Connection;
 use super::fault::Outcome;
 use super::maintenance::is_alone;
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
-use crate::store::batch_rows::{Of, json_ids};
+use crate::store::contract::upkeep::{PRUNED, prune_account_log, prune_account_skips};
 use crate::store::sql;
-use crate::store::upkeep::{PRUNED, prune_account_log, prune_account_skips};
 
 /// Removes jobs of one of their tables, with their attempts, and returns the number of jobs. `jobs` is
 /// in the order of the ids.

@@ -10,9 +10,11 @@ use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::call::Idempotency;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::idempotency::{READ, StoredKey, TAKEN_OVER, objects_text};
-use crate::store::encrypted_fields::EncryptedFields;
-use crate::store::{IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, WriteContext, sql};
+use crate::store::contract::idempotency::{READ, StoredKey, TAKEN_OVER, objects_text};
+use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::{
+    IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, WriteContext, sql,
+};
 
 pub(in crate::store) const OLD_KEYS: OldRows =
     OldRows { table: "idempotency_keys", condition: "reserved_at < $1", order: "reserved_at" };
@@ -172,7 +174,11 @@ async fn take(
 }
 
 /// Gives the key of a call that took effect to the call that answers for it.
-async fn take_over(connection: &mut Connection<'_>, account: AccountId, once: Idempotency) -> Outcome<()> {
+async fn take_over(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    once: Idempotency,
+) -> Outcome<()> {
     sql::query("UPDATE idempotency_keys SET holder = $3 WHERE id = $1 AND account_id = $2")
         .bind(once.key)
         .bind(account)

@@ -2,12 +2,14 @@
 //! etcd is unreachable.
 
 use async_trait::async_trait;
+use sqlx::FromRow;
 
 use super::access::{Access, Database};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
-use crate::store::leadership::KEPT;
-use crate::store::{Leadership, LeadershipStore, ReplicaLease, Result, sql};
+use crate::store::contract::leadership::KEPT;
+use crate::store::sql::rows::{StoreRow, read_rows};
+use crate::store::{Leadership, LeadershipStore, ReplicaLease, Result, ShardLeader, sql};
 
 const RENEW: &str = "
     INSERT INTO replicas (name, cut_off, without_cluster, without_queue, alive_until)
@@ -49,6 +51,24 @@ const REPLACE: &str = "
         led_at = CASE WHEN shards.epoch = $2 THEN excluded.led_at ELSE shards.led_at END
     WHERE shards.epoch = $2 OR shards.epoch = $2 + 1 AND shards.replica = $3
     RETURNING epoch";
+
+read_rows! {
+    ReplicaLease {
+        name, is_cut_off: "cut_off", without_cluster, without_queue, until: "alive_until",
+    }
+}
+
+impl<R: StoreRow> FromRow<'_, R> for ShardLeader {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let (epoch, replica): (Option<i64>, Option<String>) =
+            (row.read("epoch")?, row.read("replica")?);
+        Ok(Self {
+            shard: row.read("shard")?,
+            epoch: Epoch(epoch.unwrap_or(0)),
+            replica: replica.unwrap_or_default(),
+        })
+    }
+}
 
 #[async_trait]
 impl<D: Database> LeadershipStore for D {

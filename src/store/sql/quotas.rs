@@ -6,15 +6,15 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
+use super::batch_rows::{Of, batch_row, json, json_ids};
 use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
+use super::hex::Hex;
+use super::months::{Counter, oldest_kept};
 use super::values::key_from;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::hex::Hex;
-use crate::store::months::{Counter, oldest_kept};
-use crate::store::quotas::jobs;
+use crate::store::contract::quotas::jobs;
 use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, WriteContext, sql};
 
 #[async_trait]

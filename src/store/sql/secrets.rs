@@ -10,8 +10,8 @@ use super::connection::{Connection, Dialect};
 use super::fault::{Fault, Outcome};
 use super::values::RowId;
 use crate::domain::AccountId;
-use crate::store::secrets::SealedRow;
-use crate::store::encrypted_fields::EncryptedFields;
+use crate::store::contract::secrets::SealedRow;
+use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{
     KeyProof, OpenError, Resealed, Result, SealedTable, SecretStore, StoreErrorKind, sql,
 };
@@ -90,10 +90,13 @@ async fn keys_are_needed<D: Database>(
     abandon: bool,
     forgotten: &[KeyProof],
 ) -> Result<bool> {
-    let (encrypted_fields, forgotten): (_, Arc<[KeyProof]>) = (store.encrypted_fields().clone(), forgotten.into());
+    let (encrypted_fields, forgotten): (_, Arc<[KeyProof]>) =
+        (store.encrypted_fields().clone(), forgotten.into());
     let looked = store.api().patient_read("forget_keys", move |connection| {
         let (encrypted_fields, forgotten) = (encrypted_fields.clone(), forgotten.clone());
-        Box::pin(async move { need_others(connection, &encrypted_fields, abandon, &forgotten).await })
+        Box::pin(
+            async move { need_others(connection, &encrypted_fields, abandon, &forgotten).await },
+        )
     });
     looked.await
 }
@@ -128,7 +131,8 @@ async fn reseal(
     );
     let mut rows = Vec::with_capacity(ids.len());
     for id in ids {
-        let query = sql::query_as(AssertSqlSafe(select.clone())).bind(encrypted_fields.sealer.prefix());
+        let query =
+            sql::query_as(AssertSqlSafe(select.clone())).bind(encrypted_fields.sealer.prefix());
         rows.extend(query.bind(*id).fetch_optional(connection).await?);
     }
     reseal_rows(connection, encrypted_fields, table, rows).await
@@ -170,7 +174,11 @@ pub(in crate::store) fn new_keys(
 
 /// Records the new keys. Only one process at a time does so: if processes start with different
 /// keys, the first one decides.
-async fn note(connection: &mut Connection<'_>, encrypted_fields: EncryptedFields, others: Vec<KeyProof>) -> Outcome<()> {
+async fn note(
+    connection: &mut Connection<'_>,
+    encrypted_fields: EncryptedFields,
+    others: Vec<KeyProof>,
+) -> Outcome<()> {
     if connection.dialect() == Dialect::Postgres {
         let lock = "LOCK TABLE secret_keys IN SHARE ROW EXCLUSIVE MODE";
         sql::query(lock).execute(connection).await?;
@@ -191,7 +199,10 @@ async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> Outcome
 }
 
 /// Counts the rows with a secret that the first key has not sealed.
-async fn stale(connection: &mut Connection<'_>, encrypted_fields: &EncryptedFields) -> Outcome<u64> {
+async fn stale(
+    connection: &mut Connection<'_>,
+    encrypted_fields: &EncryptedFields,
+) -> Outcome<u64> {
     let mut rows = 0;
     for table in SealedTable::ALL {
         let (name, is_stale) = (table.name(), table.is_stale("$1"));

@@ -11,8 +11,8 @@ use super::fault::Outcome;
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, SigningSecretId, Timestamp};
-use crate::store::signing::SECRETS;
-use crate::store::encrypted_fields::EncryptedFields;
+use crate::store::contract::signing::SECRETS;
+use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, WriteContext, sql};
 
 /// The number of accounts that get their first secret in one transaction.
@@ -40,7 +40,10 @@ impl<D: Database> SigningStore for D {
     async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>> {
         let secrets = sql::query_as(SECRETS).bind(account);
         let secrets = self.api().all("signing_secrets", secrets).await?;
-        Ok(secrets.into_iter().map(|secret| self.encrypted_fields().open_known(account, secret)).collect())
+        Ok(secrets
+            .into_iter()
+            .map(|secret| self.encrypted_fields().open_known(account, secret))
+            .collect())
     }
 
     async fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> Result<bool> {
@@ -58,7 +61,10 @@ impl<D: Database> SigningStore for D {
 }
 
 /// Creates the first secret of some accounts that have none. Returns the number of accounts.
-async fn make_missing(connection: &mut Connection<'_>, encrypted_fields: &EncryptedFields) -> Outcome<usize> {
+async fn make_missing(
+    connection: &mut Connection<'_>,
+    encrypted_fields: &EncryptedFields,
+) -> Outcome<usize> {
     let lock = connection.dialect().exclusive_lock();
     let statement = format!(
         "SELECT id, created_at FROM accounts AS a

@@ -9,9 +9,11 @@ use super::connection::Dialect;
 use super::history::prune_account;
 use super::leadership::all_shards;
 use super::maintenance::{OldRows, prune};
+use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::upkeep::SHORT_HISTORIES;
-use crate::store::{Result, ShardRecord, Upkeep, UpkeepStore, Waiting, sql};
+use crate::store::contract::upkeep::SHORT_HISTORIES;
+use crate::store::sql::rows::{StoreRow, read_rows};
+use crate::store::{LedBy, Result, ShardRecord, Upkeep, UpkeepStore, Waiting, sql};
 
 const SHARD_RECORDS: &str = concat!(
     all_shards!(),
@@ -45,6 +47,18 @@ pub(in crate::store) trait Upkept: Database {
         before: Timestamp,
         limit: u32,
     ) -> impl Future<Output = Result<Upkeep>> + Send;
+}
+
+read_rows! {
+    ShardRecord { shard, led by led_by, due_since, waiting_since }
+    Waiting { jobs as i64, since }
+}
+
+fn led_by(row: &impl StoreRow) -> sqlx::Result<Option<LedBy>> {
+    let (replica, epoch): (Option<String>, Option<i64>) =
+        (row.read("replica")?, row.read("epoch")?);
+    let led = replica.zip(epoch).zip(row.read("led_at")?);
+    Ok(led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at }))
 }
 
 #[async_trait]

@@ -8,6 +8,7 @@ use sqlx::postgres::{PgHasArrayType, PgTypeInfo};
 use sqlx::types::Uuid;
 use sqlx::{Database, Decode, Encode, Type};
 
+use super::encoding::{status_code, status_of, trigger_code, trigger_of};
 use crate::domain::alert::AlertKind;
 use crate::domain::audit::Action;
 use crate::domain::call::IdempotencyKey;
@@ -24,7 +25,6 @@ use crate::domain::{
     MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, Timestamp, UserId, VersionId,
 };
 use crate::store::ExecutorId;
-use crate::store::encoding::{status_code, status_of, trigger_code, trigger_of};
 
 /// Returns the smallest id of a job made at `at` or later.
 pub(in crate::store) fn key_from(at: Timestamp) -> JobId {
@@ -117,7 +117,9 @@ stored_names!(AlertKind, ChannelType, NotifyOn);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));
 stored!(ShardId as i32, |shard: Self| i32::from(shard.0), |shard| Ok(Self(shard.try_into()?)));
 stored!(HostKey as i64, |host: Self| host.0.cast_signed(), |host| Ok(Self(host.cast_unsigned())));
-stored!(IdempotencyKey as Uuid, |key: Self| Uuid::from_bytes(key.0), |id| Ok(Self(id.into_bytes())));
+stored!(IdempotencyKey as Uuid, |key: Self| Uuid::from_bytes(key.0), |id| Ok(Self(
+    id.into_bytes()
+)));
 stored!(ExecutorId as Uuid, |id: Self| Uuid::from_u128(id.0), |uuid| Ok(Self(uuid.as_u128())));
 stored!(JobStatus as i16, |status: Self| i16::from(status_code(status)), |code| {
     let status = u8::try_from(code).ok().and_then(status_of);

@@ -22,28 +22,13 @@
 //! On failure a write is rolled back as a whole. After a failure of the file itself, the writing
 //! connection is opened again, so that the store works as soon as the disk does.
 
-mod access;
-mod checkup;
 mod claims;
-mod commit;
-mod copy;
-mod definition;
-mod ending;
-mod fire;
+mod commits;
+mod connection;
 mod firing;
-mod bisect;
-mod late;
-mod lock;
-mod open;
+mod history;
 #[cfg(test)]
 mod plans;
-mod prune;
-mod readers;
-mod runs;
-mod upkeep;
-mod values;
-mod version;
-mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,16 +39,16 @@ use futures_util::future::BoxFuture;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
-pub use checkup::{check_up, free_bytes};
-pub use lock::ServerLock;
+pub use connection::checkup::{check_up, free_bytes};
+pub use connection::lock::ServerLock;
 
 use super::Result;
 use super::corrupt_rows::CorruptRows;
-use super::months::Months;
-use super::encrypted_fields::EncryptedFields;
+use super::encryption::encrypted_fields::EncryptedFields;
+use super::sql::months::Months;
 use crate::runtime::Tasks;
 use crate::store::sql::fault::{Fault, Outcome};
-use access::Connections;
+use connection::access::Connections;
 
 /// The maximum time that closing waits for writes in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);

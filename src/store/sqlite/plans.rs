@@ -3,14 +3,18 @@
 
 use sqlx::{AssertSqlSafe, ConnectOptions, Row, SqliteConnection};
 
+use super::claims::late;
+use super::commits::{ending, runs};
+use super::firing::fire;
+use super::history::prune;
 use super::{Settings, SqliteStore};
-use super::{claims, commit, ending, fire, firing, late, prune, runs};
+use super::{claims, commits, firing};
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
 use crate::domain::{AccountId, ChannelId, JobId, ScheduleId, Timestamp};
-use crate::store::audit::list_text;
+use crate::store::contract::audit::list_text;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::jobs::{self, overlap, tickets};
 use crate::store::sql::notifications::listing::{self, Texts};
@@ -30,8 +34,9 @@ impl Planner {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = Settings::new(folder.path().join("store.db"));
-        let store =
-            SqliteStore::open(&settings, &crate::store::cipher::sealer()).await.expect("open");
+        let store = SqliteStore::open(&settings, &crate::store::encryption::cipher::sealer())
+            .await
+            .expect("open");
         store.migrate().await.expect("migrate");
         let connection = store.options.connect().await.expect("connect");
         store.close().await;
@@ -74,9 +79,9 @@ async fn batches_look_rows_up_by_their_key() {
         (claims::CLAIMED, 2),
         (claims::CLAIM, 1),
         (ending::RUNNING, 2),
-        (commit::END, 1),
-        (commit::LEAVE, 1),
-        (commit::RETRY, 1),
+        (commits::END, 1),
+        (commits::LEAVE, 1),
+        (commits::RETRY, 1),
         (runs::COUNT_RUNS, 1),
         (&overlap::follow(Dialect::Sqlite), 1),
         (&tickets::read(Dialect::Sqlite), 2),
@@ -134,14 +139,20 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (late::WAITING, "runs_waiting (account_id>?)"),
         (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
-        (crate::store::upkeep::SHORT_HISTORIES, "accounts_pruned (plan=? AND pruned_at<?)"),
+        (
+            crate::store::contract::upkeep::SHORT_HISTORIES,
+            "accounts_pruned (plan=? AND pruned_at<?)",
+        ),
         (prune::OLD_JOBS, "_1 (id<?)"),
         (history::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
         (
-            &crate::store::upkeep::prune_account_skips(""),
+            &crate::store::contract::upkeep::prune_account_skips(""),
             "skips_account (account_id=? AND first_tick<?)",
         ),
-        (&crate::store::upkeep::prune_account_log(""), "audit_log_account (account_id=? AND id<?)"),
+        (
+            &crate::store::contract::upkeep::prune_account_log(""),
+            "audit_log_account (account_id=? AND id<?)",
+        ),
     ] {
         planner.expect(sql, index).await;
     }

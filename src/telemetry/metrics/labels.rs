@@ -263,7 +263,7 @@ label! {
         /// Fires ticks.
         Leader = "leader",
         /// Finds jobs that the queue lost.
-        JobRescuer = "sweeper",
+        Sweeper = "sweeper",
         /// Takes tickets and claims jobs.
         Executor = "executor",
         /// Commits outcomes.

@@ -11,7 +11,7 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Changes, Due, Index, Member, Queue, QueueError, Result, Capacity, Verdict, Window,
+    Capacity, Changes, Due, Index, Member, Queue, QueueError, Result, Verdict, Window,
 };
 use serde_json::json;
 use tokio::sync::Notify;

@@ -152,6 +152,10 @@ async fn everything_can_be_mounted_under_a_prefix() {
     assert_eq!(document.body["servers"], json!([{ "url": "/api" }]));
     assert_eq!(service.bare("GET", "/api/docs").send().await.status, 200);
     for path in ["/api", "/api/docs/"] {
-        assert_eq!(service.bare("GET", path).send().await.header("location"), "/api/docs", "{path}");
+        assert_eq!(
+            service.bare("GET", path).send().await.header("location"),
+            "/api/docs",
+            "{path}"
+        );
     }
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 use punctual::domain::audit::Author;
 use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings};
 use punctual::domain::{AuditId, JobId, Timestamp};
-use punctual::queue::{Queue, Capacity};
-use punctual::store::{Claim, ClaimStore, Completion, End, ExecutorId, JobStore, NewJob, WriteContext};
+use punctual::queue::{Capacity, Queue};
+use punctual::store::{
+    Claim, ClaimStore, Completion, End, ExecutorId, JobStore, NewJob, WriteContext,
+};
 use serde_json::{Value, json};
 
 use super::harness::{START, Service, at, id};
@@ -211,7 +213,8 @@ async fn many(service: &Service, count: usize) -> Vec<String> {
         let second = i64::try_from(place).expect("few");
         let at = Timestamp::from_millis(START.as_millis() + second * 1_000);
         let (author, entry) = (Author::SERVICE, AuditId::new(at, 9));
-        let write = WriteContext { account: service.account.id, now: at, author, entry, once: None };
+        let write =
+            WriteContext { account: service.account.id, now: at, author, entry, once: None };
         let new = NewJob { id: JobId::new(at, 9), schedule };
         service.store.create_job(&write, &new, None).await.expect("made");
         jobs.insert(0, new.id.to_string());

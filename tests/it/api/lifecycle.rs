@@ -1,6 +1,6 @@
 //! Schedules: toggle, trigger, delete, preview.
 
-use punctual::queue::{Queue, Capacity};
+use punctual::queue::{Capacity, Queue};
 use serde_json::{Value, json};
 
 use super::harness::{START, Service, at, id, unknown_schedule};

@@ -12,7 +12,9 @@ use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
 use punctual::domain::ticket::Ticket;
 use punctual::runtime::{Pause, Random, Worker};
-use punctual::scheduler::{Context, Leader, HistoryPruner, HistoryPrunerSettings, Started, Starter};
+use punctual::scheduler::{
+    Context, HistoryPruner, HistoryPrunerSettings, Leader, Started, Starter,
+};
 use punctual::store::{Fence, Firing, SharedStore};
 use serde_json::{Value, json};
 

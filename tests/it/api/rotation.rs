@@ -12,7 +12,9 @@ use punctual::domain::ticket::{HostKey, Ticket};
 use punctual::domain::{AccountId, AuditId, ScheduleId, Timestamp, VersionId};
 use punctual::runtime::Random;
 use punctual::scheduler::{Context, Leader, Started, Starter};
-use punctual::store::{AccountStore, Fence, Firing, NewSchedule, NewVersion, ScheduleStore, WriteContext};
+use punctual::store::{
+    AccountStore, Fence, Firing, NewSchedule, NewVersion, ScheduleStore, WriteContext,
+};
 
 use super::harness::{SHARDS, Service};
 use super::plans::{context, fire};
@@ -61,7 +63,8 @@ async fn schedules(service: &Service, random: &Random, count: u16) -> AccountId 
     let now = service.clock.now();
     let account = AccountId::new(now, random.bits());
     let entry = || AuditId::new(now, random.bits());
-    let write = || WriteContext { account, now, author: Author::SERVICE, entry: entry(), once: None };
+    let write =
+        || WriteContext { account, now, author: Author::SERVICE, entry: entry(), once: None };
     let name = account.to_string();
     assert!(service.store.create_account(&write(), &name, UNLIMITED).await.expect("created"));
     let ms = now.as_millis();

@@ -15,7 +15,7 @@ use punctual::executor::{self, Executor};
 use punctual::outbound;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Changes, Due, Index, Member, Queue, QueueError, Result, Capacity, Verdict, Window,
+    Capacity, Changes, Due, Index, Member, Queue, QueueError, Result, Verdict, Window,
 };
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Runner, Schedules};
@@ -210,7 +210,11 @@ impl Queue for WatchedQueue {
         self.inner.put_back(tickets).await
     }
 
-    async fn take(&self, now: Timestamp, room: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        room: &Capacity,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         self.is_there("take")?;
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.inner.take(now, room).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::accounts::KeyRequest;
-use punctual::app::{App, Ended};
+use punctual::app::{App, ServiceEnd};
 use punctual::config::{Config, Sources, load};
 use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
@@ -128,7 +128,7 @@ impl Service {
     /// Stops the service, runs `meanwhile` on its store, and starts the service again.
     pub async fn restart(&mut self, meanwhile: impl AsyncFnOnce(&mut SqliteConnection)) {
         let app = self.app.take().expect("it runs");
-        assert_eq!(app.stop().await, Ended::AsAsked, "a clean stop");
+        assert_eq!(app.stop().await, ServiceEnd::AsAsked, "a clean stop");
         let mut connection = self.store().await;
         meanwhile(&mut connection).await;
         connection.close().await.expect("closed");

@@ -83,7 +83,7 @@ fn statements_of<'a>(
 }
 
 /// The file that names the tables from which the rows of a deleted account are removed.
-const CLEARED_IN: &str = "src/store/deletion.rs";
+const CLEARED_IN: &str = "src/store/contract/deletion.rs";
 
 /// Finds tables of accounts whose rows would remain after the account is deleted.
 fn check_cleared(tree: &Tree) -> Vec<Finding> {
@@ -186,7 +186,7 @@ mod tests {
         let tree =
             |text| Tree::of(&[("migrations/postgres/0001_tables.sql", TABLES), (CLEARED_IN, text)]);
         assert_finds(&check_cleared(&tree("const A: &str = \"jobs\";")), &[]);
-        let expected = ["src/store/deletion.rs: rows of jobs stay"];
+        let expected = ["src/store/contract/deletion.rs: rows of jobs stay"];
         assert_finds(&check_cleared(&tree("// jobs")), &expected);
     }
 
@@ -194,7 +194,7 @@ mod tests {
     fn looks_into_what_the_stores_share() {
         let tables = ("migrations/sqlite/0001_tables.sql", TABLES);
         let code = "const A: &str = \"SELECT id FROM jobs\";\n";
-        for path in ["src/store/jobs.rs", "src/store/shared/jobs.rs"] {
+        for path in ["src/store/contract/jobs.rs", "src/store/shared/jobs.rs"] {
             let findings = check_but_for(&Tree::of(&[tables, (path, code)]), &[]);
             assert_finds(&findings, &[&format!("{path}:1: ")]);
         }

@@ -120,11 +120,18 @@ fn compare(
         let mut inside = ticks.iter().copied().filter(|tick| (from..=to).contains(tick));
         let count = inside.clone().count() as u64;
         let (from_at, to_at) = (at_minute(from), at_minute(to));
-        prop_assert_eq!(recurrence.count_within(from_at, to_at, u64::MAX), count, "{} {}", from, to);
+        prop_assert_eq!(
+            recurrence.count_within(from_at, to_at, u64::MAX),
+            count,
+            "{} {}",
+            from,
+            to
+        );
         prop_assert_eq!(recurrence.count_within(from_at, to_at, 7), count.min(7));
         let latest = inside.next_back().map(at_minute);
         prop_assert_eq!(recurrence.latest_within(from_at, to_at), latest, "{} {}", from, to);
-        let following = recurrence.next_after(from_at).filter(|&tick| tick <= at_minute(window.last));
+        let following =
+            recurrence.next_after(from_at).filter(|&tick| tick <= at_minute(window.last));
         prop_assert_eq!(following, next(&ticks, from).map(at_minute), "{}", from);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Texts that are not an expression or not a timezone, and unusual texts that are valid.
 
 use crate::domain::cron::{
-    Recurrence, Cron, InvalidRecurrence, InvalidCron, InvalidTimezone, parse_timezone,
+    Cron, InvalidCron, InvalidRecurrence, InvalidTimezone, Recurrence, parse_timezone,
 };
 
 const REFUSED: &[&str] = &[

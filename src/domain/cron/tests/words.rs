@@ -1,7 +1,7 @@
 //! Tests descriptions, previews and warnings.
 
 use super::at;
-use crate::domain::cron::{Recurrence, Cron, Run, describe, preview, warnings};
+use crate::domain::cron::{Cron, Recurrence, Run, describe, preview, warnings};
 
 #[test]
 fn descriptions() {

@@ -7,15 +7,15 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
+use super::batch_rows::{Of, batch_row, json};
 use super::connection::Connection;
 use super::fault::Outcome;
+use super::hex::Hex;
+use super::rows::account_columns;
 use super::signing;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, JobId, KeyId, Timestamp};
-use crate::store::accounts::{JOBS_COUNTED, start_of_month};
-use crate::store::batch_rows::{Of, batch_row, json};
-use crate::store::hex::Hex;
-use crate::store::rows::account_columns;
+use crate::store::contract::accounts::{JOBS_COUNTED, start_of_month};
 use crate::store::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
     WriteContext, sql,
@@ -29,11 +29,13 @@ impl<D: Database> AccountStore for D {
         let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
         let encrypted_fields = self.encrypted_fields().clone();
         let created = self.api().transaction("create_account", move |connection| {
-            let (encrypted_fields, name, plan) = (encrypted_fields.clone(), name.clone(), plan.clone());
+            let (encrypted_fields, name, plan) =
+                (encrypted_fields.clone(), name.clone(), plan.clone());
             Box::pin(async move {
                 let is_new = changes::create_account(connection, write, name, plan).await?;
                 if is_new {
-                    signing::make_first(connection, &encrypted_fields, write.account, write.now).await?;
+                    signing::make_first(connection, &encrypted_fields, write.account, write.now)
+                        .await?;
                 }
                 Ok(is_new)
             })

@@ -7,12 +7,12 @@ use crate::domain::audit::Action;
 use crate::domain::job::JobStatus;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId};
-use crate::store::batch_rows::{Of, json_ids};
-use crate::store::ending::EndedJob;
-use crate::store::job_rows::{HAS_ENDED, history_columns};
 use crate::store::sql::account_lock::admit;
+use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::ending::EndedJob;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::job_rows::{HAS_ENDED, history_columns};
 use crate::store::sql::{self, audit};
 use crate::store::{Cancelled, WriteContext};
 

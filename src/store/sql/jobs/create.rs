@@ -7,11 +7,11 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::runtime::faults;
-use crate::store::job_rows::STATUS;
-use crate::store::rows::StoreRow;
 use crate::store::sql::account_lock::{admit, judge};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::sql::job_rows::STATUS;
+use crate::store::sql::rows::StoreRow;
 use crate::store::sql::{self, audit, quotas};
 use crate::store::{NewJob, Retried, StoreErrorKind, Triggered, WriteContext};
 

@@ -10,14 +10,14 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
-use crate::store::batch_rows::{Of, json_ids};
-use crate::store::job_rows::{ListedJob, job_columns, run_columns, run_tables};
-use crate::store::paging::{JOBS_COUNTED, cut_response, job_bytes};
+use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::job_rows::{ListedJob, job_columns, run_columns, run_tables};
+use crate::store::sql::paging::{JOBS_COUNTED, cut_response, job_bytes};
 use crate::store::sql::query::Builder;
 use crate::store::sql::values::{bounds, key_above, key_from};
-use crate::store::encrypted_fields::EncryptedFields;
 use crate::store::{JobPage, JobQuery, sql};
 
 /// Returns the statement that reads whole jobs, newest first. Of a response, it reads at most as

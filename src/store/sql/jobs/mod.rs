@@ -13,10 +13,10 @@ use async_trait::async_trait;
 use super::access::{Access, Database};
 use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
+use super::job_rows::{JOB, JobAndLast};
 use crate::domain::job::{Attempt, Job};
 use crate::domain::{AccountId, JobId};
-use crate::store::job_rows::{JOB, JobAndLast};
-use crate::store::encrypted_fields::EncryptedFields;
+use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, WriteContext, sql,
 };
@@ -80,7 +80,9 @@ impl<D: Database> JobStore for D {
         let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
         let page = self.api().snapshot("jobs", move |connection| {
             let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
-            Box::pin(async move { list::list(connection, &encrypted_fields, account, &query).await })
+            Box::pin(
+                async move { list::list(connection, &encrypted_fields, account, &query).await },
+            )
         });
         page.await
     }

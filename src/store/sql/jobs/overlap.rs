@@ -10,12 +10,12 @@ use super::tickets::tickets;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
-use crate::store::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::ending::EndedJob;
-use crate::store::hex::Hex;
 use crate::store::sql;
+use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::ending::EndedJob;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::hex::Hex;
 
 batch_row! {
     /// A job that has ended.

@@ -4,8 +4,8 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
-use crate::store::batch_rows::{Of, json_ids};
 use crate::store::sql;
+use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
 

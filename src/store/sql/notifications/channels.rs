@@ -5,14 +5,17 @@ use sqlx::AssertSqlSafe;
 use crate::domain::audit::Action;
 use crate::domain::channel::Channel;
 use crate::domain::{AccountId, ChannelId, Timestamp};
-use crate::store::channels::ChannelRow;
-use crate::store::rows::read_rows;
+use crate::store::encryption::encrypted_fields::EncryptedFields;
+
 use crate::store::sql;
 use crate::store::sql::account_lock::{admit, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
-use crate::store::{ChannelChanged, ChannelCreated, TESTS_PER_HOUR, TryAllowed, WriteContext};
+use crate::store::sql::rows::read_rows;
+use crate::store::{
+    ChannelChanged, ChannelCreated, StoredChannel, TESTS_PER_HOUR, TryAllowed, WriteContext,
+};
 
 /// The window in which test notifications of a channel are counted, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;
@@ -318,4 +321,29 @@ pub(in crate::store) async fn lose_verified(
     .await?;
     wake(connection, write.account, id, write.now).await?;
     audit::record(connection, write, Action::ChannelUnverified, [id]).await
+}
+
+/// A channel as it is stored, its configuration encrypted.
+pub(in crate::store) struct ChannelRow {
+    pub(in crate::store) channel: Channel,
+    pub(in crate::store) config: String,
+    pub(in crate::store) revision: i64,
+}
+
+read_rows! {
+    Channel { id, kind: "type", label, verified, created_at, updated_at }
+    ChannelRow { channel: _, config, revision }
+}
+
+impl ChannelRow {
+    /// The channel with its configuration.
+    pub(in crate::store) fn open(
+        self,
+        account: AccountId,
+        encrypted_fields: &EncryptedFields,
+    ) -> StoredChannel {
+        let Self { channel, config, revision } = self;
+        let config = encrypted_fields.open_config(account, channel.id, &config);
+        StoredChannel { channel, config, revision }
+    }
 }

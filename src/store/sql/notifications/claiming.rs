@@ -7,13 +7,13 @@ use super::shares::{Found, Shares};
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
-use crate::store::alert_content::{DueDelivery, LOST, SealedDelivery};
-use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
-use crate::store::hex::Hex;
 use crate::store::sql;
+use crate::store::sql::alert_content::{DueDelivery, LOST, SealedDelivery};
+use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::hex::Hex;
 
 /// How many due deliveries are looked at to find some of each channel.
 const LOOKED_AT: i64 = 2_000;

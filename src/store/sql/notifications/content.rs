@@ -6,14 +6,14 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::alert::AlertKind;
 use crate::domain::{AccountId, DeliveryId, JobId, Timestamp};
-use crate::store::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
-use crate::store::alert_plan::NAMES;
-use crate::store::batch_rows::{Of, json_ids};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
-use crate::store::job_rows::job_columns;
 use crate::store::sql;
+use crate::store::sql::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
+use crate::store::sql::alert_plan::NAMES;
+use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::job_rows::job_columns;
 
 /// Reads what these deliveries say. Those whose channel is gone are left out.
 pub(in crate::store) async fn contents(

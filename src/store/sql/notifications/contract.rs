@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::SealedChange;
+use super::channels::ChannelRow;
 use crate::domain::alert::grouping::GroupingRules;
 use crate::domain::channel::{Channel, ChannelConfig};
 use crate::domain::{AccountId, ChannelId, DeliveryId, ScheduleId, Timestamp};
-use crate::store::channels::ChannelRow;
 use crate::store::sql::access::{Access, Database};
 use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
@@ -57,7 +57,8 @@ impl<D: Database> ChannelStore for D {
         change: &ChannelChange,
     ) -> Result<ChannelChanged> {
         let write = *write;
-        let seal = |config: &ChannelConfig| self.encrypted_fields().seal_config(write.account, id, config);
+        let seal =
+            |config: &ChannelConfig| self.encrypted_fields().seal_config(write.account, id, config);
         let change = SealedChange {
             label: change.label.clone(),
             config: change.config.as_ref().map(seal),
@@ -100,7 +101,8 @@ impl<D: Database> ChannelStore for D {
         config: Option<&ChannelConfig>,
     ) -> Result<ChannelChanged> {
         let write = *write;
-        let config = config.map(|config| self.encrypted_fields().seal_config(write.account, id, config));
+        let config =
+            config.map(|config| self.encrypted_fields().seal_config(write.account, id, config));
         self.api()
             .transaction("verify_channel", move |connection| {
                 let config = config.clone();
@@ -109,7 +111,12 @@ impl<D: Database> ChannelStore for D {
             .await
     }
 
-    async fn unverify_channel(&self, write: &WriteContext, id: ChannelId, trouble: &str) -> Result<bool> {
+    async fn unverify_channel(
+        &self,
+        write: &WriteContext,
+        id: ChannelId,
+        trouble: &str,
+    ) -> Result<bool> {
         let (write, trouble) = (*write, Arc::<str>::from(trouble));
         self.api()
             .transaction("unverify_channel", move |connection| {
@@ -164,7 +171,9 @@ impl<D: Database> AlertStore for D {
         self.scheduler()
             .batch("relay", limit as usize, move |connection| {
                 let corrupt_rows = corrupt_rows.clone();
-                Box::pin(async move { super::relay(connection, now, limit, rules, &corrupt_rows).await })
+                Box::pin(
+                    async move { super::relay(connection, now, limit, rules, &corrupt_rows).await },
+                )
             })
             .await
     }

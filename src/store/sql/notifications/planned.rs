@@ -4,14 +4,14 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, DeliveryId, IncidentId, ScheduleId, Timestamp};
-use crate::store::alert_items::{PlannedDelivery, PlannedIncident, Standing};
-use crate::store::alert_plan::AlertPlan;
-use crate::store::alert_rows::stage_code;
-use crate::store::batch_rows::{BatchRow, Of, batch_row, json, json_ids};
-use crate::store::hex::Hex;
 use crate::store::sql;
+use crate::store::sql::alert_items::{PlannedDelivery, PlannedIncident, Standing};
+use crate::store::sql::alert_plan::AlertPlan;
+use crate::store::sql::alert_rows::stage_code;
+use crate::store::sql::batch_rows::{BatchRow, Of, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::hex::Hex;
 
 /// Writes what a plan says.
 pub(in crate::store) async fn write(

@@ -4,17 +4,19 @@ use std::collections::HashMap;
 
 use sqlx::AssertSqlSafe;
 
+use crate::domain::alert::policy::AlertPolicy;
 use crate::domain::audit::Action;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ChannelId, ScheduleId};
-use crate::store::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::hex::Hex;
-use crate::store::preferences::{PreferenceRow, policy_columns};
+use crate::store::contract::preferences::{PreferenceRow, policy_columns};
 use crate::store::sql;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
+use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::hex::Hex;
+use crate::store::sql::rows::read_rows;
 use crate::store::{AttachedChannel, NewPreference, PreferenceSet, StoredPreference, WriteContext};
 
 /// The preference of a schedule; `None` if the account has no such schedule.
@@ -176,4 +178,13 @@ async fn insert(
         .execute(connection)
         .await?;
     Ok(())
+}
+
+read_rows! {
+    AlertPolicy {
+        notify_on, failure_threshold as i32, notify_on_recovery,
+        repeat_every_minutes as Option<i32>,
+    }
+    AttachedChannel { channel: _, trouble }
+    PreferenceRow { policy: _, detached }
 }

@@ -7,14 +7,14 @@ use sqlx::AssertSqlSafe;
 use crate::domain::alert::policy::{JobEnd, Raised, Streak};
 use crate::domain::job::JobStatus;
 use crate::domain::{EventId, JobId, ScheduleId, Timestamp};
-use crate::store::alert_rows::AlertState;
-use crate::store::batch_rows::{batch_row, json};
-use crate::store::ending::Ending;
-use crate::store::hex::Hex;
-use crate::store::runs::counts;
 use crate::store::sql;
+use crate::store::sql::alert_rows::AlertState;
+use crate::store::sql::batch_rows::{batch_row, json};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::ending::Ending;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::hex::Hex;
+use crate::store::sql::runs::counts;
 
 batch_row! {
     /// An event as a row to be written.

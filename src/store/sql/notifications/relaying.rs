@@ -12,15 +12,15 @@ use crate::domain::alert::grouping::{GroupingRules, Member};
 use crate::domain::ticket::HostKey;
 use crate::domain::{ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
 use crate::store::Relayed;
-use crate::store::alert_items::{Event, PlannedChannel, PlannedIncident, Standing};
-use crate::store::alert_plan::AlertPlan;
-use crate::store::alert_rows::ChannelLock;
-use crate::store::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
-use crate::store::hex::Hex;
 use crate::store::sql;
+use crate::store::sql::alert_items::{Event, PlannedChannel, PlannedIncident, Standing};
+use crate::store::sql::alert_plan::AlertPlan;
+use crate::store::sql::alert_rows::ChannelLock;
+use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::hex::Hex;
 use crate::store::sql::maintenance::is_alone;
 
 /// How many incidents are looked at in one pass.

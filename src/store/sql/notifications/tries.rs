@@ -7,12 +7,12 @@ use sqlx::AssertSqlSafe;
 use super::channels::lose_verified;
 use crate::domain::audit::Author;
 use crate::domain::{AccountId, AuditId, ChannelId, DeliveryId, Timestamp};
-use crate::store::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::hex::Hex;
-use crate::store::response::without_nul;
 use crate::store::sql;
+use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::hex::Hex;
+use crate::store::sql::response::without_nul;
 use crate::store::{ExecutorId, TryEnd, TryOutcome, WriteContext};
 
 /// Records ends of tries, each if its claim is still held.
@@ -192,8 +192,13 @@ async fn unverify(
         if verified == Some(true) {
             let random = u128::from_be_bytes(end.delivery.to_bytes());
             let entry = AuditId::new(now, random);
-            let write =
-                WriteContext { account: end.account, now, author: Author::SERVICE, entry, once: None };
+            let write = WriteContext {
+                account: end.account,
+                now,
+                author: Author::SERVICE,
+                entry,
+                once: None,
+            };
             lose_verified(connection, write, channel, &without_nul(message)).await?;
         }
     }

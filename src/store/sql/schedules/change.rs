@@ -8,7 +8,7 @@ use crate::domain::schedule::{OverlapPolicy, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::schedules::next_tick;
+use crate::store::contract::schedules::next_tick;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;

@@ -5,13 +5,13 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
-use crate::store::batch_rows::json_ids;
-use crate::store::paging::schedule_bytes;
-use crate::store::rows::schedule_columns;
+use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::sql::batch_rows::json_ids;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
+use crate::store::sql::paging::schedule_bytes;
 use crate::store::sql::query::Builder;
-use crate::store::encrypted_fields::EncryptedFields;
+use crate::store::sql::rows::schedule_columns;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
 
 /// Returns the statement that reads whole schedules, in the order of the ids in the parameter.

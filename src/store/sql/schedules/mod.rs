@@ -13,19 +13,19 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database};
 use super::account_lock::admit;
 use super::audit;
+use super::batch_rows::{batch_row, json};
 use super::connection::{Connection, Dialect};
 use super::fault::Outcome;
+use super::hex::Hex;
 use super::jobs::end_jobs_of;
 use super::notifications::clear_preferences;
+use super::paging::skip_page;
+use super::rows::schedule_columns;
 use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
-use crate::store::batch_rows::{batch_row, json};
-use crate::store::hex::Hex;
-use crate::store::paging::skip_page;
-use crate::store::rows::schedule_columns;
-use crate::store::schedules::next_tick;
+use crate::store::contract::schedules::next_tick;
 use crate::store::{
     Change, Changed, Created, NewSchedule, NewVersion, Result, SchedulePage, ScheduleQuery,
     ScheduleStore, SkipPage, SkipQuery, WriteContext, sql,
@@ -65,7 +65,9 @@ impl<D: Database> ScheduleStore for D {
     async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>> {
         let query = sql::query_as(ROW).bind(id).bind(account);
         let mut found: Option<Schedule> = self.api().optional("schedule", query).await?;
-        found.iter_mut().for_each(|schedule| self.encrypted_fields().open_schedule(account, schedule));
+        found
+            .iter_mut()
+            .for_each(|schedule| self.encrypted_fields().open_schedule(account, schedule));
         Ok(found)
     }
 
@@ -73,7 +75,9 @@ impl<D: Database> ScheduleStore for D {
         let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
         let page = self.api().snapshot("schedules", move |connection| {
             let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
-            Box::pin(async move { list::list(connection, &encrypted_fields, account, &query).await })
+            Box::pin(
+                async move { list::list(connection, &encrypted_fields, account, &query).await },
+            )
         });
         page.await
     }
@@ -85,7 +89,8 @@ impl<D: Database> ScheduleStore for D {
         change: &Change,
     ) -> Result<Changed> {
         let (write, mut change) = (*write, change.clone());
-        change.version = change.version.map(|version| self.encrypted_fields().seal(write.account, &version));
+        change.version =
+            change.version.map(|version| self.encrypted_fields().seal(write.account, &version));
         let change = Arc::new(change);
         let changed = self.api().transaction("change_schedule", move |connection| {
             let change = change.clone();
@@ -183,7 +188,11 @@ impl<'n> From<&'n NewSchedule> for ScheduleRow<'n> {
 
 /// Returns the statements that store schedules of one account and their states. In PostgreSQL, the
 /// state also has the columns that a leader would otherwise read from two other tables.
-fn insert_schedules(dialect: Dialect, write: WriteContext, schedules: &[NewSchedule]) -> [sql::Query; 2] {
+fn insert_schedules(
+    dialect: Dialect,
+    write: WriteContext,
+    schedules: &[NewSchedule],
+) -> [sql::Query; 2] {
     let rows = json(&schedules.iter().map(ScheduleRow::from).collect::<Vec<_>>());
     let insert_schedules = sql::query(AssertSqlSafe(format!(
         "INSERT INTO schedules
@@ -218,7 +227,11 @@ fn insert_schedules(dialect: Dialect, write: WriteContext, schedules: &[NewSched
 /// Deletes a schedule. Each statement sees the rows that were committed before it. So the state's
 /// row is removed before the jobs are read: jobs that a leader fired before are found, and none is
 /// fired after.
-async fn delete(connection: &mut Connection<'_>, write: WriteContext, id: ScheduleId) -> Outcome<bool> {
+async fn delete(
+    connection: &mut Connection<'_>,
+    write: WriteContext,
+    id: ScheduleId,
+) -> Outcome<bool> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let deleted = sql::query_as(
         "DELETE FROM schedules WHERE id = $1 AND account_id = $2 RETURNING shard, version_id",

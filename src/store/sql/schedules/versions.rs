@@ -3,9 +3,9 @@
 use sqlx::AssertSqlSafe;
 
 use crate::domain::{ScheduleId, VersionId};
-use crate::store::batch_rows::{batch_row, json};
-use crate::store::hex::Hex;
+use crate::store::sql::batch_rows::{batch_row, json};
 use crate::store::sql::connection::Dialect;
+use crate::store::sql::hex::Hex;
 use crate::store::{NewVersion, WriteContext, sql};
 
 batch_row! {

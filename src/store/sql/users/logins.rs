@@ -11,7 +11,9 @@ use crate::store::sql;
 use crate::store::sql::audit;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::Outcome;
-use crate::store::{AuditContext, Ending, INSTALLATION, NewReset, NewSession, PasswordHash, WriteContext};
+use crate::store::{
+    AuditContext, Ending, INSTALLATION, NewReset, NewSession, PasswordHash, WriteContext,
+};
 
 /// Records a change of a user in the audit log of each account that the user belongs to, or of the
 /// installation if there is none.

@@ -14,9 +14,9 @@ use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::{
-    AuditContext, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
-    NewReset, NewSession, NewUser, PasswordHash, Result, Session, User, UserCreated, UserStore,
-    WriteContext,
+    AuditContext, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership,
+    NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Result, Session, User, UserCreated,
+    UserStore, WriteContext,
 };
 use statements::{
     INVITATIONS, MEMBERS, MEMBERSHIPS, RESET, ROLE, SESSION, SESSIONS, USER, USER_NAMED, USERS,
@@ -24,18 +24,25 @@ use statements::{
 
 #[async_trait]
 impl<D: Database> UserStore for D {
-    async fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> Result<UserCreated> {
+    async fn create_user(
+        &self,
+        act: &AuditContext,
+        user: &NewUser,
+        joins: &Joins,
+    ) -> Result<UserCreated> {
         let (act, user, joins) = (*act, user.clone(), joins.clone());
         let encrypted_fields = self.encrypted_fields().clone();
         self.api()
             .transaction("create_user", move |connection| {
-                let (encrypted_fields, user, joins) = (encrypted_fields.clone(), user.clone(), joins.clone());
+                let (encrypted_fields, user, joins) =
+                    (encrypted_fields.clone(), user.clone(), joins.clone());
                 Box::pin(async move {
                     let account = joins.new_account();
                     let created = changes::create_user(connection, act, user, joins).await?;
                     if let (UserCreated::Created, Some(account)) = (created, account) {
                         let (account, created_at) = account;
-                        signing::make_first(connection, &encrypted_fields, account, created_at).await?;
+                        signing::make_first(connection, &encrypted_fields, account, created_at)
+                            .await?;
                     }
                     Ok(created)
                 })
@@ -127,7 +134,11 @@ impl<D: Database> UserStore for D {
             .await
     }
 
-    async fn create_invitation(&self, write: &WriteContext, invitation: &NewInvitation) -> Result<bool> {
+    async fn create_invitation(
+        &self,
+        write: &WriteContext,
+        invitation: &NewInvitation,
+    ) -> Result<bool> {
         let (write, invitation) = (*write, invitation.clone());
         self.api()
             .transaction("create_invitation", move |connection| {

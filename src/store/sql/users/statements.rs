@@ -1,7 +1,7 @@
 //! The statements on users, and their rows.
 
 use crate::domain::user::EmailAddress;
-use crate::store::rows::{Holds, read_rows, unfit};
+use crate::store::sql::rows::{Holds, read_rows, unfit};
 use crate::store::{Invitation, Member, Membership, PasswordHash, Session, User};
 
 /// Id, address, password, instant.

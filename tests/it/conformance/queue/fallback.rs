@@ -140,7 +140,11 @@ impl Queue for Leaving {
         self.inner.put_back(tickets).await
     }
 
-    async fn take(&self, now: Timestamp, room: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        room: &Capacity,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         self.check("take")?;
         self.inner.take(now, room).await
     }

@@ -78,7 +78,11 @@ impl Queue for FlakyQueue {
         repeatable!(self.put_back(tickets))
     }
 
-    async fn take(&self, now: Timestamp, room: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(
+        &self,
+        now: Timestamp,
+        room: &Capacity,
+    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
         let take = || self.inner.take(now, room);
         let again = async |lost: Result<(Vec<_>, _)>| {
             self.inner.push(&lost?.0).await?;

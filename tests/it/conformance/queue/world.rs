@@ -8,7 +8,7 @@ pub use std::time::Duration;
 pub use punctual::domain::shard::{Epoch, ShardId};
 pub use punctual::domain::ticket::{HostKey, Ticket};
 pub use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
-pub use punctual::queue::{Changes, Due, Index, Member, Capacity, SharedQueue, Window};
+pub use punctual::queue::{Capacity, Changes, Due, Index, Member, SharedQueue, Window};
 
 pub const SHARD: ShardId = ShardId(3);
 pub const EPOCH: Epoch = Epoch(7);

@@ -3,9 +3,9 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
-    Account, AuditContext, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Ending, Expected,
-    INSTALLATION, Joins, MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind, Triggered,
-    UserCreated, WriteContext,
+    Account, AuditContext, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Ending,
+    Expected, INSTALLATION, Joins, MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind,
+    Triggered, UserCreated, WriteContext,
 };
 
 use super::accounts::new_key;

@@ -23,14 +23,15 @@ use punctual::domain::{
     AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
 };
 use punctual::store::{
-    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled, Candidate,
-    Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created, DueEntry,
-    ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
+    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled,
+    Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
+    DueEntry, ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
     KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Resealed, Reservation,
     Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
     SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery,
-    StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted, WriteContext,
+    StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
+    WriteContext,
 };
 use punctual::store::{
     DeletedAccount, DeletedPlace, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip,

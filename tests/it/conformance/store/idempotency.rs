@@ -3,7 +3,9 @@ use std::time::Duration;
 use punctual::domain::JobId;
 use punctual::domain::audit::Action;
 use punctual::domain::call::{Idempotency, IdempotencyKey};
-use punctual::store::{NewJob, Receipt, Reservation, Reserved, Retried, StoreErrorKind, WriteContext};
+use punctual::store::{
+    NewJob, Receipt, Reservation, Reserved, Retried, StoreErrorKind, WriteContext,
+};
 
 use super::world::{World, minute};
 

@@ -10,7 +10,8 @@ use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
     Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, MemberChange, MemberChanged,
-    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted, WriteContext,
+    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted,
+    WriteContext,
 };
 
 use super::accounts::new_key;

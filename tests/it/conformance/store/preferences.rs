@@ -3,7 +3,9 @@ use punctual::domain::alert::policy::AlertPolicy;
 use punctual::domain::audit::Action;
 use punctual::domain::plan::NotifyOn;
 use punctual::domain::{ChannelId, ScheduleId};
-use punctual::store::{AuditQuery, End, NewPreference, PreferenceSet, StoredPreference, WriteContext};
+use punctual::store::{
+    AuditQuery, End, NewPreference, PreferenceSet, StoredPreference, WriteContext,
+};
 
 use super::alerts::ONE_BY_ONE;
 use super::world::{World, minute};

@@ -2,8 +2,8 @@ use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{AccountId, InvitationId, Timestamp, UserId};
 use punctual::store::{
-    Account, AuditContext, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, PasswordHash,
-    UserCreated, WriteContext,
+    Account, AuditContext, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser,
+    PasswordHash, UserCreated, WriteContext,
 };
 
 use super::sessions::{new_reset, new_session};

@@ -139,7 +139,13 @@ pub fn every_job() -> JobQuery {
 
 /// Returns a write by the service.
 pub fn write(account: AccountId, now: Timestamp, random: u128) -> WriteContext {
-    WriteContext { account, now, author: Author::SERVICE, entry: AuditId::new(now, random), once: None }
+    WriteContext {
+        account,
+        now,
+        author: Author::SERVICE,
+        entry: AuditId::new(now, random),
+        once: None,
+    }
 }
 
 impl World {

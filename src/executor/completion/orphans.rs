@@ -1,0 +1,55 @@
+//! Orphaned claims: attempts that the store records as running under this executor, although it
+//! does not run them.
+//!
+//! An attempt that panics leaves such a claim behind, and so does a claim whose answer was lost and
+//! could not be recalled in time. The executor's lease keeps its claims alive, so no other replica
+//! closes them. Without this check their jobs would stay RUNNING for ever (JOB-3).
+//!
+//! The registry of attempts under way decides, not the time. An orphan enters the registry before
+//! it is closed, and an attempt that finds itself there already is never sent.
+
+use tokio::sync::mpsc;
+
+use crate::executor::Shared;
+use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::executor::attempt::lost;
+use crate::store::{Completion, End, HeldClaim, StoreError};
+use crate::telemetry::metrics::WORKERS_LOST;
+
+/// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
+pub(in crate::executor) async fn close_orphans(
+    shared: &Shared,
+    outcomes: &mpsc::Sender<FinishedAttempt>,
+) -> Result<(), StoreError> {
+    // A younger claim may come from a call that has not been answered yet.
+    let before = shared.clock.now().minus(shared.settings.claim_time / 2);
+    for claim in shared.store.claims_of(shared.id, before).await? {
+        let Some(ended) = close(&claim, shared) else { continue };
+        // Does not wait for room in the channel: a later look closes the claims that find none.
+        if outcomes.try_send(ended).is_err() {
+            break;
+        }
+        let (job, attempt) = (claim.job, claim.attempt);
+        tracing::warn!(%job, attempt, "closing an attempt that is claimed but not under way");
+        WORKERS_LOST.add(1);
+    }
+    Ok(())
+}
+
+/// Returns the end of an attempt, unless it is under way.
+fn close(claim: &HeldClaim, shared: &Shared) -> Option<FinishedAttempt> {
+    let HeldClaim { job, attempt, max_attempts, executor, .. } = *claim;
+    let (place, _) = shared.running.enter(job, attempt, None)?;
+    let now = shared.clock.now();
+    let wait = shared.settings.retry.next(attempt, max_attempts, shared.random.unit(), None);
+    let completion = Completion {
+        job,
+        attempt,
+        executor,
+        run: None,
+        completed_at: now,
+        exchange: None,
+        end: End::failed(lost(), wait.map(|wait| now.plus(wait))),
+    };
+    Some(FinishedAttempt { completion, place })
+}

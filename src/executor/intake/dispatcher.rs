@@ -1,0 +1,144 @@
+//! The loop of the dispatcher: it takes tickets, claims their jobs and starts their attempts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::start::Start;
+use crate::domain::Timestamp;
+use crate::domain::ticket::Ticket;
+use crate::executor::Shared;
+use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::runtime::{Moment, Pause, RunError, TaskKind, Tasks, Worker};
+use crate::store::StoreError;
+
+/// The time for which freed slots are gathered while there are more tickets than slots, so that
+/// claims stay batches.
+const GATHER: Duration = Duration::from_millis(5);
+/// The pause of the loop when none of the tickets that it took could start. The next take could be
+/// fruitless, too, because the queue is told of a limited number of accounts that exceed their
+/// shares.
+const FRUITLESS: Duration = Duration::from_millis(50);
+/// The longest rest without a hint. It bounds how late a ticket without a hint is noticed.
+const LONGEST_REST: Duration = Duration::from_millis(500);
+
+/// Takes tickets, claims their jobs and starts their attempts. While the store handles one claim,
+/// the dispatcher takes the tickets of the next one.
+pub(in crate::executor) struct Dispatcher {
+    shared: Arc<Shared>,
+    outcomes: mpsc::Sender<FinishedAttempt>,
+    tasks: Tasks,
+    /// The claim under way.
+    claiming: Option<JoinHandle<Option<Claiming>>>,
+    /// The time for which the next round is put off, even if hints come.
+    rest: Option<Duration>,
+}
+
+/// The result of a claim.
+type Claiming = Result<(), StoreError>;
+
+impl Dispatcher {
+    pub(in crate::executor) fn new(
+        shared: Arc<Shared>,
+        outcomes: mpsc::Sender<FinishedAttempt>,
+        tasks: Tasks,
+    ) -> Self {
+        Self { shared, outcomes, tasks, claiming: None, rest: None }
+    }
+
+    /// Puts back the tickets that exceed their accounts' shares, and returns the others. If that
+    /// fails, or the shares cannot be read, the sweep finds the jobs again.
+    async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
+        let Shared { shares, slots, queue, clock, .. } = &*self.shared;
+        let shares = shares.of(&tickets, clock.monotonic()).await?;
+        let (within, beyond) = slots.within(&shares, tickets, clock.monotonic());
+        if !beyond.is_empty()
+            && let Err(error) = queue.put_back(&beyond).await
+        {
+            tracing::warn!(%error, "tickets not put back, leaving their jobs to the sweep");
+        }
+        Ok(within)
+    }
+
+    /// Starts a task that claims the tickets' jobs and starts their attempts. Their slots are held
+    /// from here on.
+    fn start(&self, tickets: Vec<Ticket>, leased: Moment) -> JoinHandle<Option<Claiming>> {
+        let now = self.shared.clock.monotonic();
+        let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket, now)));
+        let start = Start {
+            slots: slots.collect(),
+            shared: self.shared.clone(),
+            outcomes: self.outcomes.clone(),
+            tasks: self.tasks.clone(),
+            leased,
+        };
+        self.tasks.spawn(TaskKind::Claim, async move { start.claim_and_begin(&tickets).await })
+    }
+
+    /// Waits for the claim under way, if there is one.
+    pub(in crate::executor) async fn settle(&mut self) -> Claiming {
+        match self.claiming.take() {
+            // A claim that panicked has been logged, and the sweep finds its jobs.
+            Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Worker for Dispatcher {
+    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+        let now = match self.rest.take() {
+            Some(rest) => {
+                self.shared.clock.sleep(rest).await;
+                self.shared.clock.now()
+            }
+            None => now,
+        };
+        if !self.shared.clock.is_believed() {
+            return Ok(Pause::For(LONGEST_REST));
+        }
+        let shared = self.shared.clone();
+        let leased = shared.lease.ensure(&shared).await?;
+        let turn = shared.slots.turn().await;
+        // Asked before the room is read, so that a slot freed in between is not missed.
+        self.shared.slots.want_more();
+        let mut room = self.shared.slots.capacity(self.shared.clock.monotonic());
+        let most = self.shared.claims.get();
+        room.total = room.total.min(most);
+        if room.total == 0 {
+            self.rest = Some(GATHER);
+            self.shared.slots.set_queued(true);
+            return Ok(Pause::For(LONGEST_REST));
+        }
+        let taken = self.shared.queue.take(now, &room).await;
+        if taken.is_err() {
+            // The queue hands out none of its tickets while it fails, so jobs need not wait for
+            // them.
+            self.shared.slots.set_queued(false);
+        }
+        let (tickets, next) = taken?;
+        let taken = tickets.len();
+        let is_more_due = next.is_some_and(|next| next <= now);
+        self.shared.slots.set_queued(taken == room.total || is_more_due);
+        let tickets = self.within_shares(tickets).await?;
+        if tickets.is_empty() {
+            drop(turn);
+            self.rest = (taken > 0).then_some(FRUITLESS);
+            self.settle().await?;
+            let rest = now.plus(LONGEST_REST);
+            return Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))));
+        }
+        let is_crowded = tickets.len() < most && tickets.len() == room.total;
+        self.rest = is_crowded.then_some(GATHER);
+        let next = self.start(tickets, leased);
+        drop(turn);
+        let earlier = self.settle().await;
+        self.claiming = Some(next);
+        earlier?;
+        Ok(Pause::None)
+    }
+}

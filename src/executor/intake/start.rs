@@ -1,0 +1,171 @@
+//! Starts claimed jobs. Each of them has its slot already.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::domain::JobId;
+use crate::domain::ticket::Ticket;
+use crate::executor::Shared;
+use crate::executor::attempt::Attempt;
+use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::executor::capacity::slots::Slot;
+use crate::runtime::faults::Point;
+use crate::runtime::{Moment, TaskKind, Tasks};
+use crate::store::{
+    Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
+};
+use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
+use crate::telemetry::traces::trace_id;
+
+/// The first pause before the claims of a lost answer are asked for. Each pause is twice as long as
+/// the one before, up to `LONGEST_PAUSE`.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A claim, and the moment from which its time to send counts: not later than the claim's request.
+#[derive(Clone, Copy)]
+pub(in crate::executor) struct Asked {
+    pub(in crate::executor) claim: Claim,
+    pub(in crate::executor) at: Moment,
+}
+
+/// Jobs to claim and start, and what their attempts need.
+pub(in crate::executor) struct Start {
+    pub(in crate::executor) shared: Arc<Shared>,
+    pub(in crate::executor) outcomes: mpsc::Sender<FinishedAttempt>,
+    pub(in crate::executor) tasks: Tasks,
+    pub(in crate::executor) slots: HashMap<JobId, Slot>,
+    /// The moment at which the executor's lease was known to be young enough.
+    pub(in crate::executor) leased: Moment,
+}
+
+impl Start {
+    /// Claims the tickets' jobs and starts those that were claimed.
+    pub(in crate::executor) async fn claim_and_begin(
+        mut self,
+        tickets: &[Ticket],
+    ) -> Result<(), StoreError> {
+        let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
+        let asked = self.claim();
+        Point::AfterTake.reach();
+        match self.shared.store.claim(&asked.claim, &jobs).await {
+            Ok(claims) => {
+                self.shared.claims.follow(true);
+                Point::AfterClaim.reach();
+                TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
+                self.begin(claims, asked).await;
+                Ok(())
+            }
+            Err(error) => {
+                self.shared.claims.follow(false);
+                self.recall(asked, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a claim that begins now.
+    pub(in crate::executor) fn claim(&self) -> Asked {
+        let Shared { id, clock, .. } = &*self.shared;
+        Asked { claim: Claim { executor: *id, now: clock.now() }, at: self.leased }
+    }
+
+    /// Starts the claimed jobs. An attempt that is under way is not started again, because
+    /// recalling a claim may return it a second time.
+    pub(in crate::executor) async fn begin(&mut self, claims: Claims, asked: Asked) {
+        let shared = &self.shared;
+        let Claims { taken, unreadable } = claims;
+        for claimed in taken {
+            let Some(slot) = self.slots.remove(&claimed.job) else { continue };
+            let entered = shared.running.enter(claimed.job, claimed.attempt, Some(claimed.account));
+            let Some((place, aborted)) = entered else { continue };
+            self.observe_lag(&claimed);
+            let (job, attempt, trace_id) = (claimed.job, claimed.attempt, trace_id(claimed.job));
+            tracing::debug!(%job, attempt, trace_id = trace_id.map(display), "attempt begins");
+            let attempt =
+                Attempt { shared: shared.clone(), claimed, asked: asked.at, slot, place, aborted };
+            // Boxed, so that a large future is not moved from wrapper to wrapper.
+            self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
+        }
+        for damaged in unreadable {
+            self.slots.remove(&damaged.job);
+            if let Some(ended) = fail(damaged, shared) {
+                // If the committer is gone, the sweep finds the job.
+                let _ = self.outcomes.send(ended).await;
+            }
+        }
+    }
+
+    /// Recalls the claims of a call whose answer was lost, in a task of its own, and starts their
+    /// jobs. Without this, each of the jobs would lose an attempt. The statement may still be
+    /// running at the server, so the task asks until an answer is certain to be complete
+    /// ([`LATEST_EFFECT`] after the failure) or it is too late to send. A stop does not wait for
+    /// that: the task asks once more and ends.
+    pub(in crate::executor) fn recall(mut self, asked: Asked, error: &StoreError) {
+        self.shared.lease.doubt(error);
+        if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
+            return;
+        }
+        // Announced before the caller, which a stop waits for, returns.
+        let coming = self.shared.running.announce();
+        let failed = self.shared.clock.monotonic();
+        self.tasks.clone().spawn(TaskKind::Claim, async move {
+            let settled = failed + LATEST_EFFECT;
+            let mut pause = FIRST_PAUSE;
+            while !self.slots.is_empty() {
+                let is_stopping = tokio::select! {
+                    () = self.shared.clock.sleep(pause) => false,
+                    () = self.tasks.stopping().cancelled() => true,
+                };
+                let now = self.shared.clock.monotonic();
+                if !self.shared.is_sendable(asked.at) {
+                    break;
+                }
+                let jobs: Vec<JobId> = self.slots.keys().copied().collect();
+                match self.shared.store.recall(&asked.claim, &jobs).await {
+                    Ok(claims) => {
+                        self.begin(claims, asked).await;
+                        if now >= settled {
+                            break;
+                        }
+                    }
+                    Err(error) => tracing::warn!(%error, "could not recall an unanswered claim"),
+                }
+                if is_stopping {
+                    break;
+                }
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            drop(coming);
+        });
+    }
+
+    /// Records the start lag. It leaves out retries and jobs that had to wait for another job of
+    /// their schedule, because these say nothing about how prompt the service is. Caught-up ticks
+    /// count, because the service has delayed them.
+    fn observe_lag(&self, claimed: &Claimed) {
+        if claimed.attempt == 1 && !claimed.was_held {
+            START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
+        }
+    }
+}
+
+/// Returns the end of an attempt whose request cannot be read. A further attempt would fail in the
+/// same way.
+fn fail(damaged: Unreadable, shared: &Shared) -> Option<FinishedAttempt> {
+    let Unreadable { job, attempt, failure } = damaged;
+    let (place, _) = shared.running.enter(job, attempt, None)?;
+    let completion = Completion {
+        job,
+        attempt,
+        executor: shared.id,
+        run: None,
+        completed_at: shared.clock.now(),
+        exchange: None,
+        end: End::Failed(failure),
+    };
+    Some(FinishedAttempt { completion, place })
+}

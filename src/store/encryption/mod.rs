@@ -1,0 +1,4 @@
+//! The encryption of secret columns.
+
+pub(super) mod cipher;
+pub(super) mod encrypted_fields;

@@ -1,0 +1,354 @@
+//! Claims: taken, renewed, found late or expired.
+
+pub(super) mod definition_cache;
+pub(super) mod late;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgRow;
+use sqlx::{FromRow, PgConnection, Row};
+
+use super::commits;
+use super::commits::ending::Manner;
+use definition_cache::CachedDefinitions;
+
+use super::connection::values::number;
+use super::{PostgresStore, Within, failed_in};
+use crate::domain::schedule::Definition;
+use crate::domain::ticket::Ticket;
+use crate::domain::{AccountId, JobId, Timestamp};
+use crate::runtime::faults;
+use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
+use crate::store::contract::deletion::GOING;
+use crate::store::contract::signing::{SealedSecret, SecretRow};
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
+use crate::store::sql::fault::{Outcome, Remedy};
+use crate::store::sql::rows::unfit;
+use crate::store::{
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
+    Result, Unreadable,
+};
+
+/// A job that was claimed, and what can be read of it.
+pub(super) struct Taken {
+    pub(super) job: JobId,
+    attempt: u8,
+    claimed: std::result::Result<(Claimed, Option<Vec<SealedSecret>>), String>,
+}
+
+/// What is to sign the requests of jobs, of those that sign.
+pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
+
+impl FromRow<'_, PgRow> for Taken {
+    fn from_row(row: &PgRow) -> sqlx::Result<Self> {
+        Self::read(row, &CachedDefinitions::default())
+    }
+}
+
+impl Taken {
+    /// As a row says, but for what is known of its version, which is not in it then.
+    pub(super) fn read(row: &PgRow, known: &CachedDefinitions) -> sqlx::Result<Self> {
+        Ok(Self {
+            job: row.try_get("id")?,
+            attempt: number::<i16, _>(row, "attempt_number")?,
+            claimed: claimed(row, known).map_err(|error| error.to_string()),
+        })
+    }
+}
+
+fn claimed(
+    row: &PgRow,
+    known: &CachedDefinitions,
+) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
+    let secrets: Option<String> = row.try_get("signing_secrets")?;
+    let read = |json: String| {
+        let rows = serde_json::from_str(&json).ok().and_then(SecretRow::read);
+        rows.ok_or_else(|| unfit("signing_secrets", "not what is stored of a secret"))
+    };
+    let version = row.try_get("version_id")?;
+    let definition = known.of(version).cloned();
+    let claimed = Claimed {
+        job: row.try_get("id")?,
+        account: row.try_get("account_id")?,
+        schedule: row.try_get("schedule_id")?,
+        shard: row.try_get("shard")?,
+        version,
+        trigger: row.try_get("trigger")?,
+        was_held: row.try_get("was_held")?,
+        attempt: number::<i16, _>(row, "attempt_number")?,
+        max_attempts: number::<i16, _>(row, "max_attempts")?,
+        started_at: row.try_get("attempt_started_at")?,
+        first_started_at: row.try_get("started_at")?,
+        definition: definition.map_or_else(|| Definition::from_row(row), Ok)?,
+        signing_secrets: Vec::new(),
+    };
+    Ok((claimed, secrets.map(read).transpose()?))
+}
+
+/// What an executor needs of a claimed job's version `v`, and of the secrets that sign at `$now`.
+macro_rules! to_send {
+    ($job:literal, $now:literal) => {
+        concat!(
+            "v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
+             v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests,
+             CASE WHEN v.sign_requests THEN
+                 (SELECT json_agg(json_build_array(
+                      encode(uuid_send(k.id), 'hex'), k.secret, k.created_at, k.expires_at))
+                  FROM signing_secrets AS k
+                  WHERE k.account_id = ",
+            $job,
+            ".account_id AND (k.expires_at IS NULL OR k.expires_at > ",
+            $now,
+            "))::text END AS signing_secrets"
+        )
+    };
+}
+pub(super) use to_send;
+
+/// The rows are locked in the order of their ids, and then written.
+///
+/// They are looked up by key. The status is compared as another type, which keeps the planner from the
+/// index of what is due: it may take a long queue for a short one. What one part has found is looked
+/// up by the next as an array: a join would be left to statistics, and those of the present minute are
+/// always wrong.
+const CLAIM: &str = concat!(
+    "WITH free AS MATERIALIZED (
+        SELECT id, attempt_number = 0 AND wake_at > created_at AS was_held FROM runs
+        WHERE id = ANY ($3) AND status::integer = 0 AND wake_at <= $2 AND attempt_number < max_attempts
+          AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+          AND EXISTS (SELECT FROM executors WHERE id = $1)
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    ), taken AS (
+        UPDATE runs
+        SET status = 1, attempt_number = attempt_number + 1, claimed_by = $1,
+            wake_at = NULL, started_at = coalesce(started_at, $2), attempt_started_at = $2,
+            updated_at = $2
+        WHERE id = ANY (ARRAY (SELECT id FROM free))
+        RETURNING id, account_id, schedule_id, shard, version_id, trigger, attempt_number,
+                  max_attempts, started_at, attempt_started_at)
+    SELECT t.*, t.id = ANY (ARRAY (SELECT id FROM free WHERE was_held)) AS was_held, ",
+    to_send!("t", "$2"),
+    " FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id"
+);
+
+/// What a claim has brought, without a lock: nobody else can change that while the claim lasts.
+const RECALL: &str = concat!(
+    "SELECT t.id, t.account_id, t.schedule_id, t.shard, t.version_id, t.trigger, t.attempt_number,
+            t.max_attempts, t.started_at, t.attempt_started_at, false AS was_held, ",
+    to_send!("t", "$2"),
+    " FROM runs AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id
+    WHERE t.id = ANY ($3)
+      AND t.status::integer = 1 AND t.claimed_by = $1 AND t.attempt_started_at = $2
+      AND t.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)"
+);
+
+/// A lease that somebody else is just removing is left to them.
+const RENEW: &str = "
+    WITH over AS (
+        DELETE FROM executors
+        WHERE id IN (
+            SELECT e.id FROM executors AS e
+            WHERE e.alive_until < $3 AND e.id <> $1
+              AND NOT EXISTS (SELECT FROM runs AS r WHERE r.claimed_by = e.id AND r.status = 1)
+            FOR UPDATE SKIP LOCKED))
+    INSERT INTO executors AS e (id, alive_until) VALUES ($1, $2)
+    ON CONFLICT (id) DO UPDATE SET alive_until = greatest(e.alive_until, excluded.alive_until)";
+
+/// Without a lock: who claims or ends one of them meanwhile has it, and a claim of it finds nothing.
+/// The index has no ids: jobs of one start, of which a round of firing makes some hundreds, are sorted.
+const LATE: &str = "
+    SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
+    FROM runs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+    WHERE j.status = 0 AND j.wake_at < $1 AND (j.wake_at, j.id) > ($3, $4)
+      AND j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
+    ORDER BY j.wake_at, j.id LIMIT $2";
+
+/// Of the executors that are lost, which are few, whatever else runs or has finished.
+const EXPIRED: &str = "
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM executors AS e
+    CROSS JOIN LATERAL (
+        SELECT id, attempt_number, max_attempts FROM runs
+        WHERE status = 1 AND claimed_by = e.id LIMIT $2) AS r
+    WHERE e.alive_until < $1
+    ORDER BY e.alive_until LIMIT $2";
+
+const CLAIMS_OF: &str = "
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM executors AS e JOIN runs AS r ON r.claimed_by = e.id AND r.status = 1
+    WHERE e.id = $1 AND r.attempt_started_at < $2";
+
+#[async_trait]
+impl ClaimStore for PostgresStore {
+    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+        self.claims("claim", CLAIM, *claim, jobs).await
+    }
+
+    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+        self.claims("recall", RECALL, *claim, jobs).await
+    }
+
+    async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
+        let over = now.minus(LEASE_KEPT);
+        self.executor
+            .run("renew", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query(RENEW).bind(executor).bind(until).bind(over);
+                    query.execute(connection).await?;
+                    Ok(())
+                })
+            })
+            .await
+    }
+
+    async fn aborts(&self) -> Result<Aborts> {
+        self.executor
+            .run("aborts", Within::Statement, |connection| {
+                Box::pin(async move {
+                    let query = "SELECT id FROM runs WHERE stop = 2 AND status = 1";
+                    let jobs = sqlx::query_scalar(query).fetch_all(&mut *connection).await?;
+                    let accounts = sqlx::query_scalar(GOING).fetch_all(connection).await?;
+                    Ok(Aborts { jobs, accounts })
+                })
+            })
+            .await
+    }
+
+    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
+        if completions.is_empty() {
+            return Ok(Committed::default());
+        }
+        let completions: Arc<[Completion]> = completions.into();
+        let with = async |manner| {
+            let completions = completions.clone();
+            let within = match manner {
+                Manner::Trusting => Within::Impatience,
+                Manner::Passing => Within::Transaction,
+            };
+            self.run_with_days(&self.executor, within, move |connection| {
+                Box::pin(commits::commit(connection, now, completions.clone(), manner))
+            })
+            .await
+        };
+        // The cheap way first; the other one only if rows are held, or were changed meanwhile.
+        let committed = match with(Manner::Trusting).await {
+            Err(fault) if fault.remedy == Remedy::PassOver => with(Manner::Passing).await,
+            committed => committed,
+        };
+        committed.map_err(failed_in("commit"))
+    }
+
+    async fn late(
+        &self,
+        before: Timestamp,
+        after: Option<(Timestamp, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<Ticket>> {
+        let (start, job) = after.unwrap_or(FIRST);
+        let rows = self.executor.run("late", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(faults::statement("late", LATE)).bind(before);
+                let query = query.bind(i64::from(limit)).bind(start).bind(job);
+                Ok(query.fetch_all(connection).await?)
+            })
+        });
+        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
+    }
+
+    async fn late_of_each(
+        &self,
+        before: Timestamp,
+        after: Option<AccountId>,
+    ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
+        let found = self.executor.run("late_of_each", Within::Statement, move |connection| {
+            Box::pin(late::of_each(connection, before, after))
+        });
+        let (accounts, rows) = found.await?;
+        Ok((self.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
+    }
+
+    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
+        let rows = self.executor.run("expired", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(faults::statement("expired", EXPIRED)).bind(before);
+                let query = query.bind(i64::from(limit));
+                Ok(query.fetch_all(connection).await?)
+            })
+        });
+        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
+    }
+
+    async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
+        let rows = self.executor.run("claims_of", Within::Statement, move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
+                Ok(query.fetch_all(connection).await?)
+            })
+        });
+        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
+    }
+}
+
+impl PostgresStore {
+    /// What [`CLAIM`] or [`RECALL`] brings of these jobs.
+    async fn claims(
+        &self,
+        operation: &'static str,
+        query: &'static str,
+        claim: Claim,
+        jobs: &[JobId],
+    ) -> Result<Claims> {
+        if jobs.is_empty() {
+            return Ok(Claims::default());
+        }
+        let (jobs, corrupt_rows): (Arc<[JobId]>, _) = (jobs.into(), self.corrupt_rows.clone());
+        let claims = self.executor.run(operation, Within::Statement, move |connection| {
+            Box::pin(claimed_by(connection, query, claim, jobs.clone(), corrupt_rows.clone()))
+        });
+        let (claims, secrets) = claims.await?;
+        Ok(self.encrypted_fields.open_claims(claims, secrets))
+    }
+}
+
+/// The claimed jobs, in the order in which they were asked for.
+async fn claimed_by(
+    connection: &mut PgConnection,
+    query: &'static str,
+    claim: Claim,
+    jobs: Arc<[JobId]>,
+    corrupt_rows: Arc<CorruptRows>,
+) -> Outcome<(Claims, Secrets)> {
+    let rows: Vec<ReadableRow<JobId, Taken>> = sqlx::query_as(query)
+        .bind(claim.executor)
+        .bind(claim.now)
+        .bind(&*jobs)
+        .fetch_all(connection)
+        .await?;
+    let (mut claims, secrets) = sort(corrupt_rows.leave_out("job", rows), &corrupt_rows);
+    let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
+    claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
+    Ok((claims, secrets))
+}
+
+/// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.
+pub(super) fn sort(jobs: Vec<Taken>, corrupt_rows: &CorruptRows) -> (Claims, Secrets) {
+    let (mut claims, mut secrets) = (Claims::default(), Secrets::new());
+    for Taken { job, attempt, claimed } in jobs {
+        match claimed {
+            Ok((claimed, sealed)) => {
+                secrets.extend(sealed.map(|sealed| (job, sealed)));
+                claims.taken.push(claimed);
+            }
+            Err(why) => {
+                corrupt_rows.tell("job", &job, &why);
+                claims.unreadable.push(Unreadable { job, attempt, failure: unreadable() });
+            }
+        }
+    }
+    (claims, secrets)
+}

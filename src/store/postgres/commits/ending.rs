@@ -1,0 +1,120 @@
+//! The jobs whose attempts end, and the states of their schedules: locks them, and updates the
+//! states.
+
+use std::collections::{HashMap, HashSet};
+
+use sqlx::PgConnection;
+
+use super::batch::{RUNNING, Rows, STATES, State, running, states};
+use super::passing::{Busy, lock_followers, lock_free};
+use super::runs::{Counted, count_runs};
+use crate::domain::{JobId, ScheduleId};
+use crate::runtime::faults;
+use crate::store::sql::alert_rows::AlertState;
+use crate::store::sql::ending::{Ending, Running};
+use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::runs::counts;
+use crate::store::{Completion, StoreErrorKind};
+
+/// The way in which a batch deals with locked and changed rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store::postgres) enum Manner {
+    /// Waits for the states of the schedules, and does not lock the jobs, which would cost as much
+    /// as writing them. It takes the jobs as their claims have returned them, or reads them without
+    /// a lock. So the decision holds only if the jobs are still unchanged when they are written.
+    /// Otherwise the batch fails with
+    /// [`Remedy::PassOver`](crate::store::sql::fault::Remedy::PassOver).
+    Trusting,
+    /// Locks the rows that are free, reads them, and skips the others.
+    Passing,
+}
+
+/// The results for the jobs of a batch.
+#[derive(Default)]
+pub(in crate::store::postgres) struct Settled {
+    /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
+    /// of an attempt.
+    pub(in crate::store::postgres) endings: Vec<Ending>,
+    /// The places in the batch of the ends that have to wait for locked rows.
+    pub(in crate::store::postgres) busy: Busy,
+    /// The schedules that have a notification preference, in the state before this batch.
+    pub(in crate::store::postgres) alerts: Vec<AlertState>,
+}
+
+/// Decides what becomes of the jobs, and counts it in the states of their schedules. The states
+/// stay locked until the transaction ends.
+pub(in crate::store::postgres) async fn settle(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+    manner: Manner,
+) -> Outcome<Settled> {
+    match manner {
+        Manner::Trusting => settle_unlocked(connection, completions).await,
+        Manner::Passing => settle_free(connection, completions).await,
+    }
+}
+
+async fn settle_unlocked(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+) -> Outcome<Settled> {
+    let (mut running_jobs, mut untold) = (Vec::with_capacity(completions.len()), Vec::new());
+    for (place, completion) in completions.iter().enumerate() {
+        match Running::told(place, completion) {
+            Some(told) => running_jobs.push(told),
+            None => untold.push((place, completion)),
+        }
+    }
+    let unlocked = faults::statement("running", RUNNING);
+    running_jobs.append(&mut running(connection, &untold, unlocked).await?);
+    let mut endings = endings(completions, running_jobs)?;
+    // Locks all states at once, in one order, unless counting locks all of them anyway. A retry
+    // needs the lock, too: a transaction that deletes the schedule holds the state while it waits
+    // for the schedule's jobs in the order of their ids, and this batch locks jobs in any order.
+    let mut known = match endings.iter().all(counts) {
+        true => Vec::new(),
+        false => states(connection, completions, STATES).await?,
+    };
+    let Counted { mut states, alerts } = count_runs(connection, &endings).await?;
+    known.append(&mut states);
+    find_active(&mut endings, &known);
+    Ok(Settled { endings, alerts, ..Settled::default() })
+}
+
+async fn settle_free(
+    connection: &mut PgConnection,
+    completions: &[Completion],
+) -> Outcome<Settled> {
+    let (Rows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
+    running.retain(|row| !busy.contains(&row.place));
+    let mut endings = endings(completions, running)?;
+    find_active(&mut endings, &states);
+    let waiting = lock_followers(connection, &states, &endings).await?;
+    endings.retain(|ending| !waiting.contains(&ending.place));
+    busy.extend(waiting);
+    let Counted { alerts, .. } = count_runs(connection, &endings).await?;
+    Ok(Settled { endings, busy, alerts })
+}
+
+/// Returns the ends in the order of the batch, because the streak of failures depends on it.
+fn endings(completions: &[Completion], mut running: Vec<Running>) -> Outcome<Vec<Ending>> {
+    running.sort_unstable_by_key(|row| row.place);
+    let damaged = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
+    let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
+    for row in running {
+        let completion = completions.get(row.place).ok_or_else(damaged)?;
+        if seen.insert(completion.job) {
+            endings.push(Ending::new(&row, completion));
+        }
+    }
+    Ok(endings)
+}
+
+/// Marks the jobs that are the active jobs of their schedules.
+fn find_active(endings: &mut [Ending], states: &[State]) {
+    let active: HashMap<ScheduleId, Option<JobId>> =
+        states.iter().map(|state| (state.schedule, state.active)).collect();
+    for ending in endings {
+        ending.is_active = active.get(&ending.schedule) == Some(&Some(ending.job));
+    }
+}

@@ -1,0 +1,226 @@
+//! A pool of connections, and the work on them.
+//!
+//! A caller hands its work over to a task and waits for the result. So a caller that goes away does
+//! not cancel a transaction half-way, and no connection returns to the pool in the middle of one. A
+//! connection whose state is unknown is dropped and not returned: the return asks the server first,
+//! and a server that does not answer would block it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::pool::PoolConnection;
+use sqlx::{Connection, PgConnection, PgPool, Postgres};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::connection_limiter::ConnectionLimiter;
+use super::options::renew_password;
+use crate::runtime::{Clock, TaskKind, Tasks};
+use crate::store::postgres::Settings;
+use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::{Result, StoreErrorKind};
+use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
+
+/// The time limit of a try of the work. The server's own timeouts end statements earlier, so this
+/// is for a server that does not answer.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// The maximum time that a caller waits for a connection.
+pub(in crate::store::postgres) const ACQUIRE: Duration = Duration::from_secs(3);
+/// The time limit of returning a connection to the pool.
+const RETURN: Duration = Duration::from_secs(2);
+/// The maximum number of tries of work that meets concurrent transactions.
+const TRIES: u32 = 4;
+
+/// The scope in which work runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store::postgres) enum Within {
+    /// A single statement without a transaction.
+    Statement,
+    /// A transaction. The rows that it locks are read as they are after the lock.
+    Transaction,
+    /// A transaction that waits at most 250 ms for a lock, which is as long as other commits take.
+    Impatience,
+    /// A read-only transaction on one snapshot.
+    Snapshot,
+}
+
+/// A pool of connections to the server, which are opened when they are needed.
+pub(in crate::store) struct Connections {
+    pool: PgPool,
+    places: Arc<ConnectionLimiter>,
+    settings: Arc<Settings>,
+    tasks: Tasks,
+    whose: Pool,
+}
+
+impl Connections {
+    pub(in crate::store::postgres) fn new(
+        pool: PgPool,
+        settings: Arc<Settings>,
+        tasks: Tasks,
+        whose: Pool,
+    ) -> Self {
+        let places =
+            Arc::new(ConnectionLimiter::new(pool.options().get_max_connections(), Clock::system()));
+        Self { pool, places, settings, tasks, whose }
+    }
+
+    /// Runs work to its end, even if the caller goes away.
+    pub(in crate::store::postgres) async fn run<T, W>(
+        &self,
+        operation: &'static str,
+        within: Within,
+        work: W,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
+    {
+        self.try_run(within, work).await.map_err(|fault| fault.of(operation))
+    }
+
+    /// Runs work like [`run`](Self::run), for callers that handle the failure themselves.
+    pub(in crate::store::postgres) async fn try_run<T, W>(
+        &self,
+        within: Within,
+        work: W,
+    ) -> Outcome<T>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
+    {
+        self.patiently(PATIENCE, within, work).await
+    }
+
+    /// Runs work whose tries may each take as long as `patience`.
+    pub(in crate::store::postgres) async fn patiently<T, W>(
+        &self,
+        patience: Duration,
+        within: Within,
+        work: W,
+    ) -> Outcome<T>
+    where
+        T: Send + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
+    {
+        if self.tasks.stopping().is_cancelled() {
+            return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
+        }
+        let (sender, receiver) = oneshot::channel();
+        let (pool, places, whose) = (self.pool.clone(), self.places.clone(), self.whose);
+        self.tasks.spawn(TaskKind::Command, async move {
+            let waiting = STORE_CALLS.with((whose, CallState::Waiting)).hold();
+            let connect = places.connect(pool.size() as usize, pool.acquire());
+            let connected = timeout(ACQUIRE, connect).await;
+            drop(waiting);
+            // The caller may have gone away.
+            match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+                Ok((place, connection)) => {
+                    let _connected = STORE_CALLS.with((whose, CallState::Connected)).hold();
+                    let (outcome, connection) = work_on(connection, patience, within, &work).await;
+                    let back = async {
+                        if let Some(connection) = connection {
+                            put_back(connection).await;
+                        }
+                        drop(place);
+                    };
+                    if outcome.is_err() && within == Within::Statement {
+                        // The server reports an error before it releases the locks, so the caller
+                        // gets it after the return of the connection, which waits for the server.
+                        // Work in a transaction was rolled back already.
+                        back.await;
+                        let _ = sender.send(outcome);
+                    } else {
+                        let _ = sender.send(outcome);
+                        back.await;
+                    }
+                }
+                Err(error) => {
+                    let _ = sender.send(Err(Fault::from(error).void()));
+                }
+            }
+        });
+        let lost = |_| Fault::new(StoreErrorKind::Unavailable, "the work was abandoned");
+        let outcome = receiver.await.map_err(lost).flatten();
+        if let Err(fault) = &outcome
+            && fault.remedy == Remedy::ReadPassword
+        {
+            self.renew_password()?;
+        }
+        outcome
+    }
+
+    /// Reads the password file again, for the connections that are opened from now on.
+    pub(in crate::store::postgres) fn renew_password(&self) -> Outcome<()> {
+        renew_password(&self.pool, &self.settings)
+    }
+
+    /// Closes the pool and its connections. Later calls fail.
+    pub(in crate::store::postgres) async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// Runs work, and repeats it if it met a concurrent transaction. Returns the connection if its
+/// state is known.
+async fn work_on<T, W>(
+    mut connection: PoolConnection<Postgres>,
+    patience: Duration,
+    within: Within,
+    work: &W,
+) -> (Outcome<T>, Option<PoolConnection<Postgres>>)
+where
+    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>,
+{
+    let mut tries = 1;
+    loop {
+        let outcome = timeout(patience, once(&mut connection, within, work))
+            .await
+            .unwrap_or_else(|_| Err(Fault::no_answer()));
+        match outcome {
+            Err(fault) if fault.remedy == Remedy::Repeat && tries < TRIES => tries += 1,
+            Err(fault) if fault.remedy == Remedy::Reconnect => {
+                drop(connection.detach());
+                return (Err(fault.midway()), None);
+            }
+            outcome => return (outcome, Some(connection)),
+        }
+    }
+}
+
+async fn once<T, W>(connection: &mut PgConnection, within: Within, work: &W) -> Outcome<T>
+where
+    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>,
+{
+    let mut transaction = match within {
+        Within::Statement => return work(connection).await,
+        Within::Transaction => connection.begin().await?,
+        Within::Impatience => {
+            connection.begin_with("BEGIN; SET LOCAL lock_timeout = '250ms'").await?
+        }
+        Within::Snapshot => {
+            connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?
+        }
+    };
+    match work(&mut transaction).await {
+        Ok(value) => {
+            transaction.commit().await?;
+            Ok(value)
+        }
+        Err(fault) if fault.remedy == Remedy::Reconnect => Err(fault),
+        Err(fault) => match transaction.rollback().await {
+            Ok(()) => Err(fault),
+            Err(_) => Err(fault.with(Remedy::Reconnect)),
+        },
+    }
+}
+
+/// Returns a connection to the pool, or drops it if the server does not answer.
+async fn put_back(mut connection: PoolConnection<Postgres>) {
+    // The drop of the connection would do the same without a timeout.
+    let returned = timeout(RETURN, connection.return_to_pool()).await;
+    if returned.is_err() {
+        tracing::warn!("dropped a connection to the store: the server does not answer");
+    }
+}

@@ -1,0 +1,236 @@
+//! Firing a batch, in one statement for each kind of firing.
+//!
+//! The fences' rows are shared-locked and each state's row locked before anything is written. Rows
+//! that somebody else holds are passed over, so that the others fire on time; another statement
+//! tells them from those that have changed, and of shards from those that have a newer leader. A row
+//! that was written after the statement began is taken as it is now, if it still fits; all else is
+//! seen as it was at the beginning. So what decides is in the locked rows: epoch, suspensions, tick,
+//! version, switch (a disabled schedule has no tick), the last tick that was fired, policy, active and
+//! held job, the range of skips that may go on. Only what is in that range is asked elsewhere: one that
+//! was begun in that time is not seen, and a new one begins.
+//!
+//! Nearly all firings take one statement: [`statements::FIRE_PLAIN`]. The others are locked, decided here,
+//! and written (`placed`). A batch of both kinds is one transaction.
+
+mod batch;
+mod placed;
+mod ranges;
+mod statements;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{FromRow, PgConnection, Postgres};
+
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::runtime::faults;
+use crate::store::corrupt_rows::CorruptRows;
+use crate::store::postgres::claims::definition_cache::CachedDefinitions;
+use crate::store::postgres::claims::{Secrets, Taken, sort};
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::rows::{StoreRow, read_rows};
+use crate::store::{Claim, Claims, Fence, Fired, Firing};
+use batch::FiringColumns;
+use statements::FIRE_PLAIN;
+
+/// What is fired, and for whom its jobs are claimed.
+#[derive(Clone)]
+pub(in crate::store::postgres) struct Order {
+    pub(in crate::store::postgres) fences: Arc<[Fence]>,
+    pub(in crate::store::postgres) now: Timestamp,
+    pub(in crate::store::postgres) claim: Option<Claim>,
+    pub(in crate::store::postgres) firings: Arc<[Firing]>,
+    /// The definitions that need not be read.
+    pub(in crate::store::postgres) known: Arc<CachedDefinitions>,
+}
+
+/// A row of the answer: a firing that took place, and one of its jobs; or a shard in which none did.
+struct Row {
+    shard: ShardId,
+    place: Option<i64>,
+    job: Option<JobId>,
+    /// Whether it may start.
+    starts: bool,
+    /// What its ticket says.
+    ticket: Option<(AccountId, HostKey)>,
+}
+
+read_rows! {
+    Row { shard, place, job: "id", starts, ticket by ticket }
+}
+
+fn ticket(row: &impl StoreRow) -> sqlx::Result<Option<(AccountId, HostKey)>> {
+    let account: Option<AccountId> = row.read("account_id")?;
+    Ok(account.zip(row.read("host_key")?))
+}
+
+/// Whether one statement fires these; more of them need a transaction.
+pub(in crate::store::postgres) fn is_one_statement(firings: &[Firing]) -> bool {
+    firings.iter().all(Firing::is_plain)
+}
+
+/// Fires a batch. Claimed are the jobs of plain firings, of the others there are tickets.
+pub(in crate::store::postgres) async fn fire(
+    connection: &mut PgConnection,
+    order: Order,
+    corrupt_rows: Arc<CorruptRows>,
+) -> Outcome<(Fired, Claims, Secrets)> {
+    let Order { ref fences, now, claim, ref firings, ref known } = order;
+    let (plain, others): (Vec<_>, Vec<_>) =
+        (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
+    let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
+    let (mut overlapped, mut missing) = (0, Vec::new());
+    if !plain.is_empty() {
+        let fences = of_shards(fences, &plain);
+        let batch = FiringColumns::new(&plain);
+        for row in query(&order, &fences, &batch).fetch_all(&mut *connection).await? {
+            let row_of = Row::from_row(&row)?;
+            if claim.is_some() && row_of.job.is_some() {
+                claimed.push(Taken::read(&row, known)?);
+            }
+            rows.push(row_of);
+        }
+        missing.extend(without_a_row(&fences, &rows));
+    }
+    if !others.is_empty() {
+        let fences = of_shards(fences, &others);
+        let (mut placed, skipped) = placed::fire(connection, &order, &fences, &others).await?;
+        missing.extend(without_a_row(&fences, &placed));
+        rows.append(&mut placed);
+        overlapped = skipped;
+    }
+    missing.sort_unstable_by_key(|fence: &Fence| fence.shard);
+    missing.dedup();
+    rows.sort_unstable_by_key(|row| (row.place, row.job));
+    let fenced = fenced(connection, &missing).await?;
+    let FiredRows { mut tickets, held, advanced, stale } = done(now, firings, &rows, &fenced);
+    let of_claims: HashSet<JobId> = claimed.iter().map(|taken| taken.job).collect();
+    tickets.retain(|ticket| !of_claims.contains(&ticket.job));
+    let passed = still_due(connection, now, firings, &stale).await?;
+    let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
+    let (claims, secrets) = sort(claimed, &corrupt_rows);
+    let fired = Fired { tickets, held, overlapped, advanced, stale, busy, fenced };
+    Ok((fired, claims, secrets))
+}
+
+/// The fences of the firings' shards.
+fn of_shards(fences: &[Fence], firings: &[(i64, &Firing)]) -> Vec<Fence> {
+    let asked: HashSet<ShardId> = firings.iter().map(|(_, firing)| firing.shard).collect();
+    fences.iter().filter(|fence| asked.contains(&fence.shard)).copied().collect()
+}
+
+/// The fences of shards that are not in the answer: somebody holds them, or they have newer leaders.
+fn without_a_row(fences: &[Fence], rows: &[Row]) -> Vec<Fence> {
+    let found: HashSet<ShardId> = rows.iter().map(|row| row.shard).collect();
+    fences.iter().filter(|fence| !found.contains(&fence.shard)).copied().collect()
+}
+
+fn query<'q>(
+    order: &Order,
+    fences: &[Fence],
+    batch: &'q FiringColumns,
+) -> Query<'q, Postgres, PgArguments> {
+    let Order { now, claim, known, .. } = order;
+    let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
+    let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
+    sqlx::query(faults::statement("fire", FIRE_PLAIN))
+        .bind(fences.iter().map(|fence| fence.shard).collect::<Vec<_>>())
+        .bind(fences.iter().map(|fence| fence.epoch.0).collect::<Vec<_>>())
+        .bind(*now)
+        .bind(&batch.places)
+        .bind(&batch.schedules)
+        .bind(&batch.versions)
+        .bind(&batch.ticks)
+        .bind(&batch.next_ticks)
+        .bind(&batch.job_places)
+        .bind(&batch.jobs)
+        .bind(&batch.triggers)
+        .bind(&batch.suspensions)
+        .bind(&batch.up_to)
+        .bind(&batch.job_ticks)
+        .bind(claim.map(|claim| claim.executor))
+        .bind(asked.collect::<Vec<_>>())
+        .bind(&batch.shards)
+}
+
+/// Those of the shards that have a newer leader.
+async fn fenced(connection: &mut PgConnection, missing: &[Fence]) -> Outcome<Vec<ShardId>> {
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let fenced = sqlx::query_scalar(
+        "SELECT l.shard FROM unnest($1::integer[], $2::bigint[]) AS l (shard, epoch)
+         WHERE NOT EXISTS (SELECT FROM shards AS s WHERE s.shard = l.shard AND s.epoch = l.epoch)",
+    )
+    .bind(missing.iter().map(|fence| fence.shard).collect::<Vec<_>>())
+    .bind(missing.iter().map(|fence| fence.epoch.0).collect::<Vec<_>>());
+    Ok(fenced.fetch_all(connection).await?)
+}
+
+/// Those of the schedules that are as they were read: after firing, those that were passed over.
+async fn still_due(
+    connection: &mut PgConnection,
+    now: Timestamp,
+    firings: &[Firing],
+    stale: &[ScheduleId],
+) -> Outcome<HashSet<ScheduleId>> {
+    if stale.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let due = sqlx::query_scalar(
+        "SELECT st.schedule_id
+         FROM unnest($1::integer[], $2::uuid[], $3::uuid[], $4::bigint[])
+              AS w (shard, schedule, version, tick)
+         JOIN schedule_state AS st ON st.shard = w.shard AND st.schedule_id = w.schedule
+         WHERE st.schedule_id = ANY ($6) AND st.next_tick = w.tick
+           AND st.version_id = w.version AND st.next_tick <= $5",
+    )
+    .bind(firings.iter().map(|firing| firing.shard).collect::<Vec<_>>())
+    .bind(firings.iter().map(|firing| firing.schedule).collect::<Vec<_>>())
+    .bind(firings.iter().map(|firing| firing.version).collect::<Vec<_>>())
+    .bind(firings.iter().map(|firing| firing.tick).collect::<Vec<_>>())
+    .bind(now)
+    .bind(stale)
+    .fetch_all(connection)
+    .await?;
+    Ok(due.into_iter().collect())
+}
+
+/// What a batch has done, before it is known why some of it was not.
+struct FiredRows {
+    tickets: Vec<Ticket>,
+    held: Vec<JobId>,
+    advanced: Vec<(ScheduleId, Option<Timestamp>)>,
+    stale: Vec<ScheduleId>,
+}
+
+/// What the rows say.
+fn done(now: Timestamp, firings: &[Firing], rows: &[Row], fenced: &[ShardId]) -> FiredRows {
+    let (mut tickets, mut held) = (Vec::new(), Vec::new());
+    let mut took_place = vec![false; firings.len()];
+    for row in rows {
+        let place = row.place.and_then(|place| usize::try_from(place).ok());
+        if let Some(took_place) = place.and_then(|place| took_place.get_mut(place)) {
+            *took_place = true;
+        }
+        match (row.job, row.ticket) {
+            (Some(job), Some((account, host))) if row.starts => {
+                tickets.push(Ticket { job, shard: row.shard, account, host, start: now });
+            }
+            (job, ..) => held.extend(job),
+        }
+    }
+    let (mut advanced, mut stale) = (Vec::new(), Vec::new());
+    for (firing, took_place) in firings.iter().zip(took_place) {
+        if took_place {
+            advanced.push((firing.schedule, firing.next_tick));
+        } else if !fenced.contains(&firing.shard) {
+            stale.push(firing.schedule);
+        }
+    }
+    FiredRows { tickets, held, advanced, stale }
+}

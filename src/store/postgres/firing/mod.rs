@@ -1,0 +1,167 @@
+//! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
+
+pub(super) mod fire;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{PostgresStore, Within};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::{ScheduleId, Timestamp};
+use crate::store::contract::firing::check;
+use crate::store::corrupt_rows::ReadableRow;
+use crate::store::sql::rows::read_rows;
+use crate::store::sql::shards;
+use crate::store::{Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result};
+use fire::{Order, fire, is_one_statement};
+
+read_rows! {
+    Candidate {
+        schedule: "schedule_id", shard, account: "account_id", host: "host_key", plan,
+        suspended_until, suspensions, version: "version_id", tick: "next_tick", cron_expression,
+        timezone, overlap_policy, catch_up_policy,
+    }
+    DueEntry { tick: "next_tick", schedule: "schedule_id", account: "account_id" }
+}
+
+const NEXT_TICKS: &str = "
+    SELECT schedule_id, account_id, next_tick FROM schedule_state
+    WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL
+    ORDER BY schedule_id LIMIT $3";
+
+const UNSTARTED: &str = "
+    SELECT w.schedule, few.jobs
+    FROM unnest($1::uuid[]) AS w (schedule)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs
+        FROM (SELECT FROM runs AS r
+              WHERE r.schedule_id = w.schedule AND r.status = 0 AND r.attempt_number = 0
+              LIMIT $2) AS r) AS few
+    WHERE few.jobs > 0";
+
+/// A disabled schedule has no next tick.
+const CANDIDATES: &str = "
+    SELECT st.schedule_id, st.shard, st.version_id, st.host_key, st.next_tick, v.cron_expression, v.timezone,
+           st.overlap_policy, st.account_id, nullif(a.plan, 'unlimited') AS plan,
+           CASE WHEN st.next_tick < $3 THEN
+               (SELECT catch_up_policy FROM schedules AS s WHERE s.id = st.schedule_id)
+           END AS catch_up_policy,
+           CASE WHEN a.suspended_at IS NULL THEN a.resumed_at
+                ELSE 9223372036854775807 END AS suspended_until,
+           coalesce(h.suspensions, 0) AS suspensions
+    FROM unnest($1::integer[], $2::uuid[]) AS w (shard, schedule)
+    JOIN schedule_state AS st ON st.shard = w.shard AND st.schedule_id = w.schedule
+    LEFT JOIN shards AS h ON h.shard = st.shard
+    JOIN accounts AS a ON a.id = st.account_id
+    JOIN schedule_versions AS v ON v.id = st.version_id
+    WHERE st.next_tick IS NOT NULL";
+
+#[async_trait]
+impl FiringStore for PostgresStore {
+    async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
+        shards::set_up_shards(self, wanted).await
+    }
+
+    async fn installation(&self, proposed: u32) -> Result<u32> {
+        shards::installation(self, proposed).await
+    }
+
+    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
+        shards::raise_epoch(self, shard, replica, now).await
+    }
+
+    async fn next_ticks(
+        &self,
+        shard: ShardId,
+        after: Option<ScheduleId>,
+        limit: u32,
+    ) -> Result<Vec<DueEntry>> {
+        let after = after.unwrap_or(ScheduleId::from_bytes([0; 16]));
+        self.scheduler
+            .run("next_ticks", Within::Statement, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query_as(NEXT_TICKS);
+                    let query = query.bind(shard).bind(after).bind(i64::from(limit));
+                    Ok(query.fetch_all(connection).await?)
+                })
+            })
+            .await
+    }
+
+    async fn candidates(
+        &self,
+        ids: &[(ShardId, ScheduleId)],
+        late_before: Timestamp,
+    ) -> Result<Vec<Candidate>> {
+        let (shards, ids): (Vec<ShardId>, Vec<ScheduleId>) = ids.iter().copied().unzip();
+        let wanted = Arc::new((shards, ids));
+        let rows = self.scheduler.run("candidates", Within::Statement, move |connection| {
+            let wanted = wanted.clone();
+            Box::pin(async move {
+                let query = sqlx::query_as(CANDIDATES);
+                let query = query.bind(&wanted.0).bind(&wanted.1).bind(late_before);
+                Ok(query.fetch_all(connection).await?)
+            })
+        });
+        let rows: Vec<ReadableRow<ScheduleId, _>> = rows.await?;
+        Ok(self.corrupt_rows.leave_out("schedule", rows))
+    }
+
+    async fn unstarted(
+        &self,
+        schedules: &[ScheduleId],
+        most: u32,
+    ) -> Result<HashMap<ScheduleId, u32>> {
+        let schedules: Arc<[ScheduleId]> = schedules.into();
+        let counted = self.scheduler.run("unstarted", Within::Statement, move |connection| {
+            let schedules = schedules.clone();
+            Box::pin(async move {
+                let query = sqlx::query_as(UNSTARTED).bind(&*schedules).bind(i64::from(most));
+                Ok(query.fetch_all(connection).await?)
+            })
+        });
+        let counted: Vec<(ScheduleId, i64)> = counted.await?;
+        let jobs = |jobs| u32::try_from(jobs).unwrap_or(most);
+        Ok(counted.into_iter().map(|(schedule, count)| (schedule, jobs(count))).collect())
+    }
+
+    async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
+        let (fences, known) = (fences.into(), Arc::default());
+        let order = Order { fences, now, claim: None, firings: firings.into(), known };
+        Ok(self.fire_order("fire", order).await?.0)
+    }
+
+    async fn fire_and_claim(
+        &self,
+        fences: &[Fence],
+        claim: &Claim,
+        firings: &[Firing],
+    ) -> Result<(Fired, Claims)> {
+        let known = Arc::new(self.definitions.known(firings.iter().map(|firing| firing.version)));
+        let (now, claim, firings) = (claim.now, Some(*claim), firings.into());
+        let order = Order { fences: fences.into(), now, claim, firings, known };
+        self.fire_order("fire_and_claim", order).await
+    }
+}
+
+impl PostgresStore {
+    async fn fire_order(&self, operation: &'static str, order: Order) -> Result<(Fired, Claims)> {
+        let firings = &order.firings;
+        check(&order.fences, order.now, firings)?;
+        let within = match is_one_statement(firings) {
+            true => Within::Statement,
+            false => Within::Transaction,
+        };
+        let (corrupt_rows, known) = (self.corrupt_rows.clone(), order.known.clone());
+        let fired = self.scheduler.run(operation, within, move |connection| {
+            Box::pin(fire(connection, order.clone(), corrupt_rows.clone()))
+        });
+        let (fired, claims, secrets) = fired.await?;
+        let new = known.new_of(&claims.taken);
+        let claims = self.encrypted_fields.open_claims(claims, secrets);
+        self.definitions.keep(new, &claims.unreadable);
+        Ok((fired, claims))
+    }
+}

@@ -1,0 +1,55 @@
+//! Health, the server's time, and the partitions of the next days.
+
+mod copy;
+mod fence;
+pub(super) mod lock_table;
+pub(super) mod partitions;
+pub(super) mod prune;
+
+use std::sync::atomic::Ordering;
+
+use super::{PostgresStore, Within, failed_in};
+use crate::domain::Timestamp;
+use crate::store::sql::fault::Fault;
+use crate::store::sql::upkeep::Upkept;
+use crate::store::{Result, StoreErrorKind, Upkeep};
+use crate::telemetry::metrics::PARTITIONS_AHEAD_SECONDS;
+use partitions::days_around;
+
+const READ_ONLY: &str = "
+    SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean";
+const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+
+impl Upkept for PostgresStore {
+    async fn check_writable(&self) -> Result<()> {
+        let checked = self.scheduler.run("ping", Within::Statement, move |connection| {
+            Box::pin(async move {
+                if sqlx::query_scalar(READ_ONLY).fetch_one(connection).await? {
+                    return Err(Fault::new(StoreErrorKind::Unavailable, "the server is read-only"));
+                }
+                Ok(())
+            })
+        });
+        checked.await
+    }
+
+    async fn own_time(&self) -> Result<Option<Timestamp>> {
+        let time = self.scheduler.run("time", Within::Statement, move |connection| {
+            Box::pin(async move { Ok(Some(sqlx::query_scalar(TIME).fetch_one(connection).await?)) })
+        });
+        time.await
+    }
+
+    async fn make_partitions(&self, now: Timestamp) -> Result<()> {
+        let days = days_around(now);
+        let until = days.last().map(|last| last.plus(1).start());
+        self.make_days(days).await.map_err(failed_in("prepare"))?;
+        PARTITIONS_AHEAD_SECONDS.end((), until);
+        self.present.fetch_max(now.as_millis(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn prune_history(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
+        self.prune_days_and_rows(before, limit).await.map_err(failed_in("prune"))
+    }
+}

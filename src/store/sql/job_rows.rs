@@ -1,0 +1,175 @@
+//! How jobs and their attempts are read from rows, whichever database they come from. A job is in one of
+//! two tables: `runs` as long as it has not finished, then `jobs`.
+
+use sqlx::FromRow;
+
+use super::encoding::timings_of;
+use super::rows::{StoreRow, number, read_rows, some_number};
+use crate::domain::job::{Attempt, Job, JobStatus};
+use crate::domain::outcome::{ErrorCode, Timings};
+use crate::domain::schedule::UnreadableFields;
+use crate::domain::{JobId, Timestamp, VersionId};
+
+/// The columns of a whole job that has ended but for its response, and where they come from.
+macro_rules! job_columns {
+    () => {
+        "j.id, j.version_id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts,
+         CAST(NULL AS bigint) AS wake_at, j.status_code, j.response_headers, j.started_at,
+         j.completed_at, j.duration_ms, j.error_code, j.error_message, j.created_at, j.updated_at,
+         v.http_method, v.endpoint, v.body, v.headers"
+    };
+}
+pub(in crate::store) use job_columns;
+
+/// The same of a job that has not finished: what its last attempt has brought is in `a`.
+macro_rules! run_columns {
+    () => {
+        "r.id, r.version_id, r.schedule_id, r.status, r.trigger, r.attempt_number, r.max_attempts,
+         r.wake_at, a.status_code, a.response_headers, r.started_at,
+         CAST(NULL AS bigint) AS completed_at, a.duration_ms, a.error_code, a.error_message,
+         r.created_at, r.updated_at, v.http_method, v.endpoint, v.body, v.headers"
+    };
+}
+pub(in crate::store) use run_columns;
+
+/// The tables that [`run_columns`] come from.
+macro_rules! run_tables {
+    () => {
+        "JOIN schedule_versions AS v ON v.id = r.version_id
+         LEFT JOIN attempts AS a ON a.job_id = r.id AND a.number = r.attempt_number - r.status"
+    };
+}
+pub(in crate::store) use run_tables;
+
+/// The columns that are written when a job ends, behind its id and its account.
+macro_rules! history_columns {
+    () => {
+        "schedule_id, version_id, created_at, updated_at, started_at, completed_at,
+         attempt_started_at, status, trigger, attempt_number, max_attempts, error_code,
+         error_message, duration_ms, timings, status_code, response_truncated, response_headers,
+         response"
+    };
+}
+pub(in crate::store) use history_columns;
+
+/// How a job stands, whether it has finished or not, and its schedule. Job, account.
+pub(in crate::store) const STATUS: &str = "
+    SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2
+    UNION ALL SELECT status, schedule_id FROM runs WHERE id = $1 AND account_id = $2";
+
+/// Whether a job has finished. Job, account.
+pub(in crate::store) const HAS_ENDED: &str =
+    "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = $1 AND account_id = $2)";
+
+/// A job, whether it has finished or not. Job, account.
+pub(in crate::store) const JOB: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    ", a.response, coalesce(a.response_truncated, false) AS response_truncated,
+       r.attempt_started_at, a.timings
+     FROM runs AS r ",
+    run_tables!(),
+    " WHERE r.id = $1 AND r.account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)
+     UNION ALL
+     SELECT ",
+    job_columns!(),
+    ", j.response, j.response_truncated, j.attempt_started_at, j.timings
+     FROM jobs AS j JOIN schedule_versions AS v ON v.id = j.version_id
+     WHERE j.id = $1 AND j.account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
+);
+
+/// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one
+/// such row among others must not be unreadable.
+fn error_code(row: &impl StoreRow) -> sqlx::Result<Option<ErrorCode>> {
+    let name: Option<String> = row.read("error_code")?;
+    Ok(name.map(|name| name.parse().unwrap_or(ErrorCode::Internal)))
+}
+
+fn timings(row: &impl StoreRow) -> sqlx::Result<Timings> {
+    let text: Option<String> = row.read("timings")?;
+    Ok(timings_of(text.as_deref()))
+}
+
+/// The id of a job contains its tick, or the time of the user's call.
+fn scheduled_run_at(row: &impl StoreRow) -> sqlx::Result<Timestamp> {
+    row.read("id").map(JobId::timestamp)
+}
+
+/// The start of the next attempt of a job that waits for it.
+fn next_attempt_at(row: &impl StoreRow) -> sqlx::Result<Option<Timestamp>> {
+    let waits = row.read("status").map(|status: JobStatus| status == JobStatus::Pending)?;
+    let was_tried = number::<i16, u8>(row, "attempt_number")? > 0;
+    if waits && was_tried { row.read("wake_at") } else { Ok(None) }
+}
+
+fn response_bytes(row: &impl StoreRow) -> sqlx::Result<u64> {
+    Ok(some_number::<i32, _>(row, "response_bytes")?.unwrap_or(0))
+}
+
+read_rows! {
+    Attempt {
+        number as i16, started_at, completed_at, duration_ms as Option<i64>,
+        status_code as Option<i32>, error_code by error_code, error_message, timings by timings,
+    }
+    Job {
+        id, schedule_id, status, trigger, scheduled_run_at by scheduled_run_at,
+        attempt_number as i16, max_attempts as i16, next_attempt_at by next_attempt_at,
+        http_method, endpoint, body, headers, unreadable = UnreadableFields::default(),
+        status_code as Option<i32>, response, response_headers, response_truncated, started_at,
+        completed_at, duration_ms as Option<i64>, error_code by error_code, error_message,
+        created_at, updated_at,
+    }
+    ListedJob { version: "version_id", job: _, response_bytes by response_bytes }
+}
+
+/// A job with what its row says of its last attempt.
+pub(in crate::store) struct JobAndLast {
+    pub(in crate::store) version: VersionId,
+    pub(in crate::store) job: Job,
+    pub(in crate::store) last: Option<Attempt>,
+}
+
+impl<R: StoreRow> FromRow<'_, R> for JobAndLast {
+    fn from_row(row: &R) -> sqlx::Result<Self> {
+        let job = Job::from_row(row)?;
+        let attempt_started_at: Option<Timestamp> = row.read("attempt_started_at")?;
+        let timings: Option<String> = row.read("timings")?;
+        let last = attempt_started_at.map(|at| last_attempt(&job, at, timings.as_deref()));
+        Ok(Self { version: row.read("version_id")?, job, last })
+    }
+}
+
+/// The attempt that a job's row is about, by its two columns that are not the job's.
+fn last_attempt(job: &Job, started_at: Timestamp, timings: Option<&str>) -> Attempt {
+    let number = job.attempt_number;
+    if job.status == JobStatus::Running {
+        // The other columns are still the attempt's before.
+        return Attempt {
+            number,
+            started_at,
+            completed_at: None,
+            duration_ms: None,
+            status_code: None,
+            error_code: None,
+            error_message: None,
+            timings: Timings::default(),
+        };
+    }
+    Attempt {
+        number,
+        started_at,
+        completed_at: job.completed_at,
+        duration_ms: job.duration_ms,
+        status_code: job.status_code,
+        error_code: job.error_code,
+        error_message: job.error_message.clone(),
+        timings: timings_of(timings),
+    }
+}
+
+/// A job of a list, and the length of its whole response.
+pub(in crate::store) struct ListedJob {
+    pub(in crate::store) version: VersionId,
+    pub(in crate::store) job: Job,
+    pub(in crate::store) response_bytes: u64,
+}

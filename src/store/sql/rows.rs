@@ -1,0 +1,219 @@
+//! How the contract's types are read from rows, whichever database they come from. How a value is
+//! stored in a column is the adapter's own.
+
+use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
+
+use crate::domain::alert::AlertKind;
+use crate::domain::audit::Action;
+use crate::domain::job::{JobStatus, Trigger};
+use crate::domain::key::{KeyDigest, KeyRecord, Scope};
+use crate::domain::plan::{ChannelType, NotifyOn};
+use crate::domain::schedule::{
+    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
+};
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::{HostKey, Ticket};
+use crate::domain::user::Role;
+use crate::domain::{
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
+    ScheduleId, SessionId, SigningSecretId, Timestamp, UserId, VersionId,
+};
+use crate::store::contract::idempotency::StoredKey;
+use crate::store::contract::signing::SealedSecret;
+use crate::store::corrupt_rows::ReadableRow;
+use crate::store::{Account, AuditEntry, ExecutorId, HeldClaim, KnownKey, Receipt};
+
+/// The columns of a whole schedule and where they come from.
+macro_rules! schedule_columns {
+    () => {
+        "s.id, s.version_id, s.name, s.description, s.is_enabled, s.overlap_policy,
+         s.catch_up_policy, s.revision, s.created_at, s.updated_at, st.next_tick, st.last_run_at,
+         st.last_job_status, st.consecutive_failures, v.cron_expression, v.timezone, v.endpoint,
+         v.http_method, v.body, v.headers, v.max_retries, v.timeout_seconds,
+         v.expected_status_codes, v.sign_requests"
+    };
+}
+pub(in crate::store) use schedule_columns;
+
+/// The columns of an account.
+macro_rules! account_columns {
+    () => {
+        "id, name, created_at, plan, suspended_at"
+    };
+}
+pub(in crate::store) use account_columns;
+
+/// A row that can have a `T` in its columns.
+pub(in crate::store) trait Holds<T> {
+    fn read(&self, name: &str) -> sqlx::Result<T>;
+}
+
+impl<R, T> Holds<T> for R
+where
+    R: Row,
+    for<'c> &'c str: ColumnIndex<R>,
+    T: for<'r> Decode<'r, R::Database> + Type<R::Database>,
+{
+    fn read(&self, name: &str) -> sqlx::Result<T> {
+        self.try_get(name)
+    }
+}
+
+/// Declares [`StoreRow`] with the types that its columns can have. Each column may be null.
+macro_rules! store_row {
+    ($($type:ty),* $(,)?) => {
+        /// A row of a database that an adapter stores the contract's values in.
+        pub(in crate::store) trait StoreRow: Row $(+ Holds<$type> + Holds<Option<$type>>)* {}
+
+        impl<R: Row $(+ Holds<$type> + Holds<Option<$type>>)*> StoreRow for R {}
+    };
+}
+
+store_row! {
+    AccountId, Action, AlertKind, AuditId, CatchUpPolicy, ChannelId, ChannelType, DeliveryId,
+    EventId, ExecutorId, HostKey, HttpMethod, IncidentId, InvitationId, JobId, JobStatus, KeyId,
+    NotifyOn, OverlapPolicy, Role, ScheduleId, Scope, SessionId, ShardId, SigningSecretId, String,
+    Timestamp, Trigger, UserId, Vec<u8>, VersionId, bool, i16, i32, i64,
+}
+
+/// Implements [`FromRow`] for structs, for the rows of both databases. A field is read from the column
+/// with its name unless the declaration says otherwise.
+///
+/// ```ignore
+/// read_rows! {
+///     Delivery {
+///         id,                            // The column `id`.
+///         channel: "channel_id",         // Another column.
+///         tries_made: "tries" as i16,    // A number that is stored as an `i16`.
+///         status_code as Option<i32>,    // The same, or null.
+///         policy: _,                     // A struct, read from the same row.
+///         error_code by delivery_error,  // The result of a function of the row.
+///         changed = false,               // A value that is not stored.
+///     }
+/// }
+/// ```
+macro_rules! read_rows {
+    (@column $field:ident) => { stringify!($field) };
+    (@column $field:ident $column:literal) => { $column };
+    (@field $row:ident $field:ident : _) => { sqlx::FromRow::from_row($row)? };
+    (@field $row:ident $field:ident by $read:path) => { $read($row)? };
+    (@field $row:ident $field:ident = $value:expr) => { $value };
+    (@field $row:ident $field:ident $(: $column:literal)?) => {
+        $row.read($crate::store::sql::rows::read_rows!(@column $field $($column)?))?
+    };
+    (@field $row:ident $field:ident $(: $column:literal)? as Option<$stored:ident>) => {{
+        let column = $crate::store::sql::rows::read_rows!(@column $field $($column)?);
+        $crate::store::sql::rows::some_number::<$stored, _>($row, column)?
+    }};
+    (@field $row:ident $field:ident $(: $column:literal)? as $stored:ident) => {{
+        let column = $crate::store::sql::rows::read_rows!(@column $field $($column)?);
+        $crate::store::sql::rows::number::<$stored, _>($row, column)?
+    }};
+    ($($name:ident {
+        $($field:ident $(: $column:tt)? $(as $stored:ident $(<$number:ident>)?)? $(by $read:path)?
+          $(= $value:expr)?),* $(,)?
+    })*) => {$(
+        impl<R: $crate::store::sql::rows::StoreRow> sqlx::FromRow<'_, R> for $name {
+            fn from_row(row: &R) -> sqlx::Result<Self> {
+                Ok(Self {
+                    $($field: $crate::store::sql::rows::read_rows!(
+                        @field row $field $(: $column)? $(as $stored $(<$number>)?)? $(by $read)?
+                        $(= $value)?
+                    )),*
+                })
+            }
+        }
+    )*};
+}
+pub(in crate::store) use read_rows;
+
+/// A number that is stored as an `S`.
+pub(in crate::store) fn number<S, T: TryFrom<S>>(
+    row: &impl Holds<S>,
+    column: &str,
+) -> sqlx::Result<T> {
+    T::try_from(row.read(column)?).map_err(|_| unfit(column, "a number out of range"))
+}
+
+/// A number, or none, that is stored as an `S`.
+pub(in crate::store) fn some_number<S, T: TryFrom<S>>(
+    row: &impl Holds<Option<S>>,
+    column: &str,
+) -> sqlx::Result<Option<T>> {
+    let number = row.read(column)?.map(T::try_from);
+    number.transpose().map_err(|_| unfit(column, "a number out of range"))
+}
+
+/// A column with what it cannot hold.
+pub(in crate::store) fn unfit(column: &str, why: &'static str) -> sqlx::Error {
+    sqlx::Error::ColumnDecode { index: column.into(), source: why.into() }
+}
+
+/// The id is in the first column.
+impl<'r, R, I, T> FromRow<'r, R> for ReadableRow<I, T>
+where
+    R: Row,
+    usize: ColumnIndex<R>,
+    I: Decode<'r, R::Database> + Type<R::Database>,
+    T: FromRow<'r, R>,
+{
+    fn from_row(row: &'r R) -> sqlx::Result<Self> {
+        Ok(Self { id: row.try_get(0)?, row: T::from_row(row).map_err(|error| error.to_string()) })
+    }
+}
+
+/// A skip and its row.
+pub(in crate::store) struct ListedSkip {
+    id: i64,
+    skip: Skip,
+}
+
+read_rows! {
+    Account { id, name, created_at, plan, suspended_at }
+    AuditEntry { id, actor, action, object, origin }
+    Definition {
+        cron_expression, timezone, endpoint, http_method, body, headers, max_retries as i16,
+        timeout_seconds as i16, expected_status_codes, sign_requests,
+    }
+    HeldClaim {
+        job: "id", attempt: "attempt_number" as i16, max_attempts as i16, executor: "claimed_by",
+        until: "alive_until",
+    }
+    KeyRecord {
+        id, name, scope, created_at, created_by, expires_at, revoked_at, last_used_at,
+    }
+    KnownKey {
+        account: "account_id", plan, digest by key_digest, scope, expires_at, revoked_at,
+    }
+    ListedSkip { id, skip: _ }
+    Schedule {
+        id, name, description, version: "version_id", definition: _,
+        unreadable = UnreadableFields::default(), is_enabled, overlap_policy, catch_up_policy,
+        next_tick, last_run_at, last_job_status, consecutive_failures as i32, created_at,
+        updated_at, revision,
+    }
+    SealedSecret { id, secret, created_at, expires_at }
+    Skip { first: "first_tick", last: "last_tick", count as i32, reason }
+    StoredKey { request, holder, reserved_at, receipt by receipt, answer }
+    Ticket { job: "id", shard, account: "account_id", host: "host_key", start: "wake_at" }
+}
+
+fn key_digest(row: &impl Holds<Vec<u8>>) -> sqlx::Result<KeyDigest> {
+    let digest = row.read("digest")?.try_into().map(KeyDigest);
+    digest.map_err(|_| unfit("digest", "a digest that is not 32 bytes long"))
+}
+
+fn receipt(row: &impl StoreRow) -> sqlx::Result<Option<Receipt>> {
+    let action: Option<Action> = row.read("action")?;
+    let objects: Option<String> = row.read("objects")?;
+    let objects = objects.map(|text| serde_json::from_str(&text)).transpose();
+    let objects = objects.map_err(|_| unfit("objects", "not a list of ids"))?;
+    Ok(action.zip(objects).map(|(action, objects)| Receipt { action, objects }))
+}
+
+impl ListedSkip {
+    /// The skip, and where it is among those of an account.
+    pub(in crate::store) fn placed(self) -> ((Timestamp, i64), Skip) {
+        ((self.skip.first, self.id), self.skip)
+    }
+}

@@ -1,0 +1,365 @@
+//! Claims: taken, renewed, found late or expired.
+
+mod definition;
+pub(super) mod late;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use sqlx::SqliteConnection;
+
+use super::commits;
+use super::connection::bisect::Bisection;
+use definition::DefinitionRow;
+
+use super::connection::values::{Hex, json_ids, rows_of, trigger_of};
+use super::{SqliteStore, failed_in};
+use crate::domain::shard::ShardId;
+use crate::domain::ticket::Ticket;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
+use crate::store::contract::deletion::GOING;
+use crate::store::contract::signing::{SealedSecret, SecretRow};
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
+use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::{
+    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
+    Result, StoreErrorKind, Unreadable,
+};
+
+/// How many jobs are read at once: each can have a body of 256 KiB.
+const READ_AT_ONCE: usize = 50;
+
+/// What is read of jobs that are, or are to be, claimed. The first number says which of the jobs
+/// asked for a row is about.
+macro_rules! jobs_where {
+    ($condition:literal) => {
+        concat!(
+            "
+    SELECT json_group_array(json_array(
+        e.key, hex(j.account_id), hex(j.schedule_id), j.shard, hex(j.version_id), j.trigger,
+        j.status = 0 AND j.attempt_number = 0 AND j.wake_at > j.created_at,
+        j.attempt_number + 1 - j.status, j.max_attempts, coalesce(j.started_at, ?1),
+        json_array(v.cron_expression, v.timezone, v.endpoint, v.http_method, v.body, v.headers,
+                   v.max_retries, v.timeout_seconds, v.expected_status_codes, v.sign_requests),
+        iif(v.sign_requests, json(
+            (SELECT json_group_array(json_array(
+                 hex(k.id), k.secret, k.created_at, k.expires_at))
+             FROM signing_secrets AS k
+             WHERE k.account_id = j.account_id AND (k.expires_at IS NULL OR k.expires_at > ?1))),
+            NULL)))
+    FROM json_each(?2) AS e CROSS JOIN runs AS j CROSS JOIN schedule_versions AS v
+    WHERE j.id = unhex(e.value) AND ",
+            $condition,
+            "
+      AND v.id = j.version_id
+      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)"
+        )
+    };
+}
+
+pub(super) const CLAIMABLE: &str = jobs_where!(
+    "j.status = 0 AND j.wake_at <= ?1 AND j.attempt_number < j.max_attempts
+      AND EXISTS (SELECT 1 FROM executors WHERE id = ?3)"
+);
+
+pub(super) const CLAIMED: &str =
+    jobs_where!("j.status = 1 AND j.claimed_by = ?3 AND j.attempt_started_at = ?1");
+
+pub(super) const CLAIM: &str = "
+    UPDATE runs
+    SET status = 1, attempt_number = attempt_number + 1, claimed_by = ?1, wake_at = NULL,
+        started_at = coalesce(started_at, ?2), attempt_started_at = ?2, updated_at = ?2
+    WHERE id IN (SELECT unhex(value) FROM json_each(?3))";
+
+pub(super) const RENEW: &str = "
+    INSERT INTO executors (id, alive_until) VALUES (?1, ?2)
+    ON CONFLICT (id) DO UPDATE SET alive_until = max(alive_until, excluded.alive_until)";
+
+pub(super) const REMOVE_LEASES: &str = "
+    DELETE FROM executors
+    WHERE alive_until < ?2 AND id <> ?1
+      AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.claimed_by = executors.id AND r.status = 1)";
+
+pub(super) const LATE: &str = "
+    SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
+    FROM runs AS j INDEXED BY runs_wake CROSS JOIN schedule_versions AS v
+    WHERE j.status = 0 AND j.wake_at < ?1 AND (j.wake_at, j.id) > (?3, ?4)
+      AND v.id = j.version_id
+      AND NOT EXISTS (SELECT 1 FROM deleted_accounts AS d WHERE d.id = j.account_id)
+    ORDER BY j.wake_at, j.id LIMIT ?2";
+
+pub(super) const EXPIRED: &str = "
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM (SELECT id, alive_until FROM executors WHERE alive_until < ?1 ORDER BY alive_until) AS e
+    CROSS JOIN runs AS r INDEXED BY runs_claimed
+    WHERE r.status = 1 AND r.claimed_by = e.id
+    ORDER BY e.alive_until LIMIT ?2";
+
+pub(super) const CLAIMS_OF: &str = "
+    SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
+    FROM executors AS e CROSS JOIN runs AS r INDEXED BY runs_claimed
+    WHERE e.id = ?1 AND r.status = 1 AND r.claimed_by = e.id AND r.attempt_started_at < ?2";
+
+#[async_trait]
+impl ClaimStore for SqliteStore {
+    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+        if jobs.is_empty() {
+            return Ok(Claims::default());
+        }
+        let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
+        let claims = self.write_rows("claim", jobs.len(), move |connection| {
+            Box::pin(take(connection, claim, jobs, corrupt_rows))
+        });
+        let (claims, secrets) = claims.await?;
+        Ok(self.encrypted_fields.open_claims(claims, secrets))
+    }
+
+    /// Among the writes: behind a claim that is under way.
+    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+        if jobs.is_empty() {
+            return Ok(Claims::default());
+        }
+        let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
+        let claims = self.write_rows("recall", jobs.len(), move |connection| {
+            Box::pin(async move { claimed(connection, claim, &jobs, corrupt_rows).await })
+        });
+        let (claims, secrets) = claims.await?;
+        Ok(self.encrypted_fields.open_claims(claims, secrets))
+    }
+
+    async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
+        let over = now.minus(LEASE_KEPT);
+        self.write("renew", move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query(RENEW).bind(executor).bind(until);
+                query.execute(&mut *connection).await?;
+                let query = sqlx::query(REMOVE_LEASES).bind(executor).bind(over);
+                query.execute(connection).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn aborts(&self) -> Result<Aborts> {
+        let query = sqlx::query_as(
+            "SELECT id FROM runs INDEXED BY runs_cancelled WHERE stop = 2 AND status = 1",
+        );
+        let jobs: Vec<(JobId,)> =
+            self.connections.readers.all(query).await.map_err(failed_in("aborts"))?;
+        let going = self.connections.readers.all(sqlx::query_as(GOING)).await;
+        let accounts: Vec<(AccountId,)> = going.map_err(failed_in("aborts"))?;
+        Ok(Aborts {
+            jobs: jobs.into_iter().map(|(job,)| job).collect(),
+            accounts: accounts.into_iter().map(|(account,)| account).collect(),
+        })
+    }
+
+    /// Writes take turns, so nobody else holds a row.
+    async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
+        if completions.is_empty() {
+            return Ok(Committed::default());
+        }
+        let completions = completions.to_vec();
+        self.write_rows("commit", completions.len(), move |connection| {
+            Box::pin(commits::commit(connection, now, completions))
+        })
+        .await
+    }
+
+    async fn late(
+        &self,
+        before: Timestamp,
+        after: Option<(Timestamp, JobId)>,
+        limit: u32,
+    ) -> Result<Vec<Ticket>> {
+        let (start, job) = after.unwrap_or(FIRST);
+        let query = sqlx::query_as(LATE).bind(before).bind(limit).bind(start).bind(job);
+        let rows: Vec<ReadableRow<JobId, _>> =
+            self.connections.readers.all(query).await.map_err(failed_in("late"))?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
+    }
+
+    async fn late_of_each(
+        &self,
+        before: Timestamp,
+        after: Option<AccountId>,
+    ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
+        let found = late::of_each(&self.connections.readers, before, after).await;
+        let (accounts, rows) = found.map_err(failed_in("late_of_each"))?;
+        Ok((self.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
+    }
+
+    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
+        let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
+        let rows: Vec<ReadableRow<JobId, _>> =
+            self.connections.readers.all(query).await.map_err(failed_in("expired"))?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
+    }
+
+    async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
+        let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
+        let rows: Vec<ReadableRow<JobId, _>> =
+            self.connections.readers.all(query).await.map_err(failed_in("claims_of"))?;
+        Ok(self.corrupt_rows.leave_out("job", rows))
+    }
+}
+
+/// A job that is named twice is claimed once.
+fn each_once(jobs: &[JobId]) -> Vec<JobId> {
+    let mut seen = HashSet::with_capacity(jobs.len());
+    jobs.iter().copied().filter(|job| seen.insert(*job)).collect()
+}
+
+/// A row of `CLAIMABLE` or `CLAIMED`.
+#[derive(Deserialize)]
+struct Claimable {
+    place: usize,
+    account: Hex,
+    schedule: Hex,
+    shard: u16,
+    version: Hex,
+    trigger: u8,
+    was_held: u8,
+    attempt: u8,
+    max_attempts: u8,
+    first_started_at: i64,
+    definition: DefinitionRow,
+    secrets: Option<Vec<SecretRow>>,
+}
+
+/// What is to sign the requests of jobs, of those that sign.
+pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
+
+/// What is claimed of jobs by a claim.
+pub(super) async fn claimed(
+    connection: &mut SqliteConnection,
+    claim: Claim,
+    jobs: &[JobId],
+    corrupt_rows: Arc<CorruptRows>,
+) -> Outcome<(Claims, Secrets)> {
+    let found = Found::read(connection, CLAIMED, claim, jobs, &corrupt_rows).await?;
+    found.claims(connection).await
+}
+
+/// Claims jobs.
+async fn take(
+    connection: &mut SqliteConnection,
+    claim: Claim,
+    jobs: Vec<JobId>,
+    corrupt_rows: Arc<CorruptRows>,
+) -> Outcome<(Claims, Secrets)> {
+    let found = Found::read(connection, CLAIMABLE, claim, &jobs, &corrupt_rows).await?;
+    let all: Vec<JobId> = found.taken.iter().map(|claimed| claimed.job).collect();
+    let all: Vec<&JobId> = all.iter().chain(&found.damaged).collect();
+    if !all.is_empty() {
+        sqlx::query(CLAIM)
+            .bind(claim.executor)
+            .bind(claim.now)
+            .bind(json_ids(all))
+            .execute(&mut *connection)
+            .await?;
+    }
+    found.claims(connection).await
+}
+
+/// Jobs that are, or are to be, claimed.
+struct Found {
+    taken: Vec<Claimed>,
+    damaged: Vec<JobId>,
+    secrets: Secrets,
+}
+
+impl Found {
+    /// Reads the jobs that `query` finds.
+    async fn read(
+        connection: &mut SqliteConnection,
+        query: &'static str,
+        claim: Claim,
+        jobs: &[JobId],
+        corrupt_rows: &CorruptRows,
+    ) -> Outcome<Self> {
+        let (mut taken, mut damaged) = (Vec::with_capacity(jobs.len()), Vec::new());
+        let mut secrets = Secrets::new();
+        let mut parts = Bisection::of(jobs, READ_AT_ONCE);
+        while let Some(part) = parts.next() {
+            match rows(connection, query, claim, part).await {
+                Ok(rows) => {
+                    for (claimed, sealed) in rows {
+                        secrets.extend(sealed.map(|sealed| (claimed.job, sealed)));
+                        taken.push(claimed);
+                    }
+                }
+                Err(fault) => {
+                    if let Some((job, why)) = parts.halve(part, fault)? {
+                        corrupt_rows.tell("job", job, &why);
+                        damaged.push(*job);
+                    }
+                }
+            }
+        }
+        Ok(Self { taken, damaged, secrets })
+    }
+
+    /// What claiming them has brought.
+    async fn claims(self, connection: &mut SqliteConnection) -> Outcome<(Claims, Secrets)> {
+        let mut unreadable = Vec::new();
+        for job in self.damaged {
+            unreadable.extend(attempt_of(connection, job).await?);
+        }
+        Ok((Claims { taken: self.taken, unreadable }, self.secrets))
+    }
+}
+
+async fn rows(
+    connection: &mut SqliteConnection,
+    query: &'static str,
+    claim: Claim,
+    jobs: &[JobId],
+) -> Outcome<Vec<(Claimed, Option<Vec<SealedSecret>>)>> {
+    let rows: String = sqlx::query_scalar(query)
+        .bind(claim.now)
+        .bind(json_ids(jobs))
+        .bind(claim.executor)
+        .fetch_one(connection)
+        .await?;
+    rows_of::<Claimable>(&rows)?.into_iter().map(|row| claimed_row(row, jobs, claim)).collect()
+}
+
+/// The attempt that is recorded of a job which cannot be read; none if even that cannot be.
+async fn attempt_of(connection: &mut SqliteConnection, job: JobId) -> Outcome<Option<Unreadable>> {
+    let attempt: i64 = sqlx::query_scalar("SELECT attempt_number FROM runs WHERE id = ?1")
+        .bind(job)
+        .fetch_one(connection)
+        .await?;
+    let attempt = u8::try_from(attempt).ok();
+    Ok(attempt.map(|attempt| Unreadable { job, attempt, failure: unreadable() }))
+}
+
+fn claimed_row(
+    row: Claimable,
+    jobs: &[JobId],
+    claim: Claim,
+) -> Outcome<(Claimed, Option<Vec<SealedSecret>>)> {
+    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
+    let secrets = row.secrets.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
+    let claimed = Claimed {
+        job: *jobs.get(row.place).ok_or_else(damaged)?,
+        account: AccountId::from_bytes(row.account.0),
+        schedule: ScheduleId::from_bytes(row.schedule.0),
+        shard: ShardId(row.shard),
+        version: VersionId::from_bytes(row.version.0),
+        trigger: trigger_of(row.trigger).ok_or_else(damaged)?,
+        was_held: row.was_held != 0,
+        attempt: row.attempt,
+        max_attempts: row.max_attempts,
+        started_at: claim.now,
+        first_started_at: Timestamp::from_millis(row.first_started_at),
+        definition: row.definition.definition().ok_or_else(damaged)?,
+        signing_secrets: Vec::new(),
+    };
+    Ok((claimed, secrets))
+}

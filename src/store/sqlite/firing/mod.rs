@@ -1,0 +1,241 @@
+//! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
+
+pub(super) mod fire;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use sqlx::SqliteConnection;
+
+use super::claims::{Secrets, claimed};
+use super::connection::bisect::Bisection;
+use super::connection::values::{Hex, hex, json_ids, json_rows, rows_of};
+use super::{SqliteStore, failed_in};
+use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::ticket::HostKey;
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
+use crate::store::contract::firing::check;
+use crate::store::corrupt_rows::CorruptRows;
+use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::shards;
+use crate::store::{
+    Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
+};
+use fire::fire;
+
+pub(super) const NEXT_TICKS: &str = "
+    SELECT json_group_array(json_array(hex(schedule_id), hex(account_id), next_tick))
+    FROM (SELECT st.schedule_id, s.account_id, st.next_tick
+          FROM schedule_state AS st CROSS JOIN schedules AS s
+          WHERE st.shard = ?1 AND st.schedule_id > ?2 AND st.next_tick IS NOT NULL
+            AND s.id = st.schedule_id
+          ORDER BY st.schedule_id LIMIT ?3)";
+
+pub(super) const UNSTARTED: &str = "
+    SELECT unhex(e.value),
+           (SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_unstarted
+                                  WHERE status = 0 AND attempt_number = 0
+                                    AND schedule_id = unhex(e.value) LIMIT ?2))
+    FROM json_each(?1) AS e";
+
+/// The first number says which of the schedules asked for a row is about.
+pub(super) const CANDIDATES: &str = "
+    SELECT json_group_array(json_array(
+        e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
+        iif(st.next_tick < ?2, s.catch_up_policy, NULL), hex(s.account_id), nullif(a.plan, 'unlimited'),
+        iif(a.suspended_at IS NULL, a.resumed_at, 9223372036854775807),
+        coalesce((SELECT suspensions FROM shards WHERE shard = s.shard), 0), v.host_key))
+    FROM json_each(?1) AS e CROSS JOIN schedules AS s CROSS JOIN schedule_state AS st
+    CROSS JOIN schedule_versions AS v CROSS JOIN accounts AS a
+    WHERE s.id = unhex(e.value ->> 1) AND s.shard = e.value ->> 0 AND s.is_enabled
+      AND st.shard = e.value ->> 0 AND st.schedule_id = s.id AND st.next_tick IS NOT NULL
+      AND v.id = s.version_id AND a.id = s.account_id";
+
+/// A row of `CANDIDATES`.
+#[derive(Deserialize)]
+struct CandidateRow(
+    usize,
+    Hex,
+    i64,
+    String,
+    String,
+    String,
+    Option<String>,
+    Hex,
+    Option<String>,
+    Option<i64>,
+    i64,
+    i64,
+);
+
+impl CandidateRow {
+    fn candidate(self, ids: &[(ShardId, ScheduleId)]) -> Option<Candidate> {
+        let Self(
+            place,
+            version,
+            tick,
+            cron_expression,
+            timezone,
+            overlap,
+            catch_up,
+            account,
+            plan,
+            suspended_until,
+            suspensions,
+            host,
+        ) = self;
+        let (shard, schedule) = *ids.get(place)?;
+        Some(Candidate {
+            schedule,
+            shard,
+            account: AccountId::from_bytes(account.0),
+            host: HostKey(host.cast_unsigned()),
+            plan,
+            suspended_until: suspended_until.map(Timestamp::from_millis),
+            suspensions,
+            version: VersionId::from_bytes(version.0),
+            tick: Timestamp::from_millis(tick),
+            cron_expression,
+            timezone,
+            overlap_policy: overlap.parse().ok()?,
+            catch_up_policy: catch_up.map(|text| text.parse()).transpose().ok()?,
+        })
+    }
+}
+
+#[async_trait]
+impl FiringStore for SqliteStore {
+    async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
+        shards::set_up_shards(self, wanted).await
+    }
+
+    async fn installation(&self, proposed: u32) -> Result<u32> {
+        shards::installation(self, proposed).await
+    }
+
+    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
+        shards::raise_epoch(self, shard, replica, now).await
+    }
+
+    async fn unstarted(
+        &self,
+        schedules: &[ScheduleId],
+        most: u32,
+    ) -> Result<HashMap<ScheduleId, u32>> {
+        let query = sqlx::query_as(UNSTARTED).bind(json_ids(schedules)).bind(most);
+        let counted: Vec<(ScheduleId, u32)> =
+            self.connections.readers.all(query).await.map_err(failed_in("unstarted"))?;
+        Ok(counted.into_iter().collect())
+    }
+
+    async fn next_ticks(
+        &self,
+        shard: ShardId,
+        after: Option<ScheduleId>,
+        limit: u32,
+    ) -> Result<Vec<DueEntry>> {
+        // An empty key is below all others.
+        let query = sqlx::query_as(NEXT_TICKS)
+            .bind(shard)
+            .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
+            .bind(limit);
+        let (rows,): (String,) =
+            self.connections.readers.one(query).await.map_err(failed_in("next_ticks"))?;
+        let rows = rows_of::<(Hex, Hex, i64)>(&rows).map_err(failed_in("next_ticks"))?;
+        let mut entries: Vec<DueEntry> = rows
+            .into_iter()
+            .map(|(schedule, account, tick)| DueEntry {
+                tick: Timestamp::from_millis(tick),
+                schedule: ScheduleId::from_bytes(schedule.0),
+                account: AccountId::from_bytes(account.0),
+            })
+            .collect();
+        entries.sort_unstable_by_key(|entry| entry.schedule);
+        Ok(entries)
+    }
+
+    async fn candidates(
+        &self,
+        ids: &[(ShardId, ScheduleId)],
+        late_before: Timestamp,
+    ) -> Result<Vec<Candidate>> {
+        let mut candidates = Vec::with_capacity(ids.len());
+        let mut parts = Bisection::of(ids, ids.len().max(1));
+        while let Some(part) = parts.next() {
+            match self.read_candidates(part, late_before).await {
+                Ok(mut read) => candidates.append(&mut read),
+                Err(fault) => {
+                    let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
+                    if let Some(((_, id), why)) = damaged {
+                        self.corrupt_rows.tell("schedule", id, &why);
+                    }
+                }
+            }
+        }
+        Ok(candidates)
+    }
+
+    async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
+        check(fences, now, firings)?;
+        let fences = fences.to_vec();
+        let (firings, corrupt_rows) = (firings.to_vec(), self.corrupt_rows.clone());
+        self.write_rows("fire", firings.len(), move |connection| {
+            Box::pin(fire(connection, fences, now, firings, None, corrupt_rows))
+        })
+        .await
+    }
+
+    async fn fire_and_claim(
+        &self,
+        fences: &[Fence],
+        claim: &Claim,
+        firings: &[Firing],
+    ) -> Result<(Fired, Claims)> {
+        check(fences, claim.now, firings)?;
+        let fences = fences.to_vec();
+        let (claim, firings, corrupt_rows) = (*claim, firings.to_vec(), self.corrupt_rows.clone());
+        let fired = self.write_rows("fire_and_claim", firings.len(), move |connection| {
+            Box::pin(fire_and_claim(connection, fences, claim, firings, corrupt_rows))
+        });
+        let (fired, claims, secrets) = fired.await?;
+        Ok((fired, self.encrypted_fields.open_claims(claims, secrets)))
+    }
+}
+
+impl SqliteStore {
+    async fn read_candidates(
+        &self,
+        ids: &[(ShardId, ScheduleId)],
+        late_before: Timestamp,
+    ) -> Outcome<Vec<Candidate>> {
+        let wanted: Vec<_> = ids.iter().map(|(shard, id)| (shard.0, hex(id))).collect();
+        let query = sqlx::query_as(CANDIDATES).bind(json_rows(&wanted)).bind(late_before);
+        let (rows,): (String,) = self.connections.readers.one(query).await?;
+        let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
+        let candidates = rows_of::<CandidateRow>(&rows)?.into_iter();
+        candidates.map(|row| row.candidate(ids).ok_or_else(damaged)).collect()
+    }
+}
+
+async fn fire_and_claim(
+    connection: &mut SqliteConnection,
+    fences: Vec<Fence>,
+    claim: Claim,
+    firings: Vec<Firing>,
+    corrupt_rows: Arc<CorruptRows>,
+) -> Outcome<(Fired, Claims, Secrets)> {
+    let leased = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM executors WHERE id = ?1)");
+    if !leased.bind(claim.executor).fetch_one(&mut *connection).await? {
+        let fired = fire(connection, fences, claim.now, firings, None, corrupt_rows).await?;
+        return Ok((fired, Claims::default(), Secrets::new()));
+    }
+    let executor = Some(claim.executor);
+    let mut fired =
+        fire(connection, fences, claim.now, firings, executor, corrupt_rows.clone()).await?;
+    let tickets = std::mem::take(&mut fired.tickets);
+    let jobs: Vec<JobId> = tickets.into_iter().map(|ticket| ticket.job).collect();
+    let (claims, secrets) = claimed(connection, claim, &jobs, corrupt_rows).await?;
+    Ok((fired, claims, secrets))
+}

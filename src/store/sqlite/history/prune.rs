@@ -1,0 +1,71 @@
+//! The end of history, in small batches.
+
+use sqlx::SqliteConnection;
+
+use crate::domain::{JobId, Timestamp};
+use crate::store::Upkeep;
+use crate::store::contract::upkeep::RETIRING_MS;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::Outcome;
+use crate::store::sql::history::remove_jobs;
+use crate::store::sqlite::connection::values::key_from;
+
+pub(in crate::store::sqlite) async fn prune(
+    connection: &mut SqliteConnection,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<Upkeep> {
+    let jobs = prune_jobs(connection, before, limit).await?;
+    let skips = sqlx::query(
+        "DELETE FROM skips WHERE id IN
+             (SELECT id FROM skips WHERE last_tick < ?1 ORDER BY last_tick LIMIT ?2)",
+    )
+    .bind(before)
+    .bind(limit)
+    .execute(&mut *connection)
+    .await?
+    .rows_affected();
+    let versions = sqlx::query(PRUNE_VERSIONS)
+        .bind(before)
+        .bind(limit)
+        .bind(RETIRING_MS)
+        .execute(connection)
+        .await?
+        .rows_affected();
+    Ok(Upkeep { days: 0, jobs, skips, versions })
+}
+
+/// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
+/// while the schedule may have any number of newer ones.
+pub(in crate::store::sqlite) const PRUNE_VERSIONS: &str = "
+    DELETE FROM schedule_versions WHERE id IN
+        (SELECT v.id FROM schedule_versions AS v
+         WHERE v.retired_at < ?1
+           AND NOT EXISTS
+               (SELECT 1 FROM jobs AS j
+                WHERE j.schedule_id = v.schedule_id AND j.version_id = v.id
+                  AND j.id < unhex(printf('%012x', v.retired_at + ?3) || '00000000000000000000'))
+           AND NOT EXISTS
+               (SELECT 1 FROM runs AS r
+                WHERE r.account_id = v.account_id AND r.schedule_id = v.schedule_id
+                  AND r.version_id = v.id)
+         ORDER BY v.retired_at LIMIT ?2)";
+
+/// No job has ended before its run was due, so the old ones are at the lower end of the key.
+pub(in crate::store::sqlite) const OLD_JOBS: &str = "
+    SELECT id FROM jobs WHERE id < ?1 AND completed_at < ?2
+    ORDER BY id LIMIT ?3";
+
+async fn prune_jobs(
+    connection: &mut SqliteConnection,
+    before: Timestamp,
+    limit: u32,
+) -> Outcome<u64> {
+    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
+        .bind(key_from(before))
+        .bind(before)
+        .bind(limit)
+        .fetch_all(&mut *connection)
+        .await?;
+    remove_jobs(&mut Connection::from(&mut *connection), "jobs", &jobs).await
+}

@@ -1,0 +1,3 @@
+//! The transfer of a whole store into another one.
+
+pub(super) mod copy;
