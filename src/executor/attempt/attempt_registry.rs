@@ -49,7 +49,7 @@ impl Entry {
 
 /// An attempt's entry among those under way. Dropping it removes the entry, however the attempt
 /// ended.
-pub(in crate::executor) struct AttemptGuard {
+pub(super) struct AttemptGuard {
     running: Arc<AttemptRegistry>,
     job: JobId,
     attempt: u8,

@@ -64,7 +64,7 @@ enum Cap {
 }
 
 /// The right to take slots according to the room that was read. Only one task has it at a time.
-pub(in crate::executor) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// A share that is smaller than what its account wants.
 struct Narrow {
@@ -199,7 +199,7 @@ impl Slots {
     }
 
     /// Returns how many slots must be freed before `wanted` jobs can start past the queue.
-    pub(in crate::executor) fn lacking(&self, wanted: usize) -> usize {
+    pub(super) fn lacking(&self, wanted: usize) -> usize {
         (self.lock().used + wanted).saturating_sub(self.most())
     }
 

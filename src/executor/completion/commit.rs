@@ -33,7 +33,7 @@ enum Cause {
 
 /// Commits batches.
 #[derive(Clone)]
-pub(in crate::executor) struct Commit(pub(in crate::executor) Arc<Shared>);
+pub(super) struct Commit(pub(in crate::executor) Arc<Shared>);
 
 impl Commit {
     /// Commits a batch. Splits it when the store refuses one of its rows or takes too long over it.

@@ -27,27 +27,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A claim, and the moment from which its time to send counts: not later than the claim's request.
 #[derive(Clone, Copy)]
-pub(in crate::executor) struct Asked {
+pub(super) struct Asked {
     pub(in crate::executor) claim: Claim,
     pub(in crate::executor) at: Moment,
 }
 
 /// Jobs to claim and start, and what their attempts need.
-pub(in crate::executor) struct Start {
+pub(super) struct Start {
     pub(in crate::executor) shared: Arc<Shared>,
     pub(in crate::executor) outcomes: mpsc::Sender<FinishedAttempt>,
     pub(in crate::executor) tasks: Tasks,
     pub(in crate::executor) slots: HashMap<JobId, Slot>,
     /// The moment at which the executor's lease was known to be young enough.
-    pub(in crate::executor) leased: Moment,
+    pub(super) leased: Moment,
 }
 
 impl Start {
     /// Claims the tickets' jobs and starts those that were claimed.
-    pub(in crate::executor) async fn claim_and_begin(
-        mut self,
-        tickets: &[Ticket],
-    ) -> Result<(), StoreError> {
+    pub(super) async fn claim_and_begin(mut self, tickets: &[Ticket]) -> Result<(), StoreError> {
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
         let asked = self.claim();
         Point::AfterTake.reach();
@@ -104,7 +101,7 @@ impl Start {
     /// running at the server, so the task asks until an answer is certain to be complete
     /// ([`LATEST_EFFECT`] after the failure) or it is too late to send. A stop does not wait for
     /// that: the task asks once more and ends.
-    pub(in crate::executor) fn recall(mut self, asked: Asked, error: &StoreError) {
+    pub(super) fn recall(mut self, asked: Asked, error: &StoreError) {
         self.shared.lease.doubt(error);
         if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
             return;

@@ -31,19 +31,19 @@ pub(in crate::store::postgres) enum Manner {
 
 /// The results for the jobs of a batch.
 #[derive(Default)]
-pub(in crate::store::postgres) struct Settled {
+pub(super) struct Settled {
     /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
     /// of an attempt.
-    pub(in crate::store::postgres) endings: Vec<Ending>,
+    pub(super) endings: Vec<Ending>,
     /// The places in the batch of the ends that have to wait for locked rows.
     pub(in crate::store::postgres) busy: Busy,
     /// The schedules that have a notification preference, in the state before this batch.
-    pub(in crate::store::postgres) alerts: Vec<AlertState>,
+    pub(super) alerts: Vec<AlertState>,
 }
 
 /// Decides what becomes of the jobs, and counts it in the states of their schedules. The states
 /// stay locked until the transaction ends.
-pub(in crate::store::postgres) async fn settle(
+pub(super) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
     manner: Manner,

@@ -33,7 +33,7 @@ use ending::{Manner, Settled, settle};
 const ROUND_BYTES: usize = 4_194_304;
 
 /// Commits a batch.
-pub(in crate::store::postgres) async fn commit(
+pub(super) async fn commit(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: Arc<[Completion]>,

@@ -23,7 +23,7 @@ const FIRST: usize = 2;
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The permits to use connections.
-pub(in crate::store::postgres) struct ConnectionLimiter {
+pub(super) struct ConnectionLimiter {
     free: Semaphore,
     /// The number of places.
     count: AtomicUsize,

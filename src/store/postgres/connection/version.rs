@@ -16,7 +16,7 @@ use crate::store::sql::version::{
 use crate::store::{Result, StoreErrorKind};
 
 /// The oldest server, as it numbers itself.
-pub(in crate::store::postgres) const OLDEST_SERVER: u32 = 130_000;
+pub(super) const OLDEST_SERVER: u32 = 130_000;
 /// How long migrations may take.
 const MIGRATION: Duration = Duration::from_secs(3_600);
 /// How long a migration waits for tables that somebody uses: everybody else waits behind it. What is

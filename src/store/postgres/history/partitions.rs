@@ -21,7 +21,7 @@ use crate::store::sql::fault::{Outcome, Remedy};
 const DAY_MS: i64 = 86_400_000;
 /// The number of days that are created ahead of time. That gives an operator enough time to notice
 /// that no more are created.
-pub(in crate::store::postgres) const AHEAD: i64 = 14;
+pub(super) const AHEAD: i64 = 14;
 /// The number of past days that are created, for ticks that fire late: a tick can be up to 31 days
 /// old.
 const BEHIND: i64 = 32;
@@ -41,7 +41,7 @@ impl Day {
     }
 
     /// Returns the day that is `days` later.
-    pub(in crate::store::postgres) fn plus(self, days: i64) -> Self {
+    pub(super) fn plus(self, days: i64) -> Self {
         Self(self.0.saturating_add(days))
     }
 
@@ -51,7 +51,7 @@ impl Day {
     }
 
     /// Returns the smallest id of a job of the day.
-    pub(in crate::store::postgres) fn first_id(self) -> JobId {
+    pub(super) fn first_id(self) -> JobId {
         key_from(self.start())
     }
 
@@ -70,20 +70,18 @@ impl fmt::Display for Day {
 }
 
 /// Returns the days of these jobs.
-pub(in crate::store::postgres) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
+pub(super) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
     jobs.into_iter().map(|job| Day::of(job.timestamp())).collect()
 }
 
 /// Returns the days that a store needs for the ticks that can fire now and in the near future.
-pub(in crate::store::postgres) fn days_around(now: Timestamp) -> BTreeSet<Day> {
+pub(super) fn days_around(now: Timestamp) -> BTreeSet<Day> {
     let today = Day::of(now);
     (-BEHIND..=AHEAD).map(|days| today.plus(days)).collect()
 }
 
 /// Returns the days that have partitions, oldest first.
-pub(in crate::store::postgres) async fn existing(
-    connection: &mut PgConnection,
-) -> Outcome<BTreeSet<Day>> {
+pub(super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
     let names: Vec<String> = sqlx::query_scalar(
         "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
          WHERE i.inhparent = 'jobs'::regclass",
@@ -95,7 +93,7 @@ pub(in crate::store::postgres) async fn existing(
 
 impl PostgresStore {
     /// Creates the missing partitions of these days.
-    pub(in crate::store::postgres) async fn make_days(&self, days: BTreeSet<Day>) -> Outcome<()> {
+    pub(super) async fn make_days(&self, days: BTreeSet<Day>) -> Outcome<()> {
         let there = self
             .scheduler
             .patiently(PATIENCE, Within::Statement, |connection| Box::pin(existing(connection)))

@@ -27,7 +27,7 @@ pub(in crate::store::sqlite) const LATE_OF: &str = "
     ORDER BY j.wake_at LIMIT ?3";
 
 /// Returns a page of accounts with waiting jobs, and the oldest late jobs of each.
-pub(in crate::store::sqlite) async fn of_each(
+pub(super) async fn of_each(
     readers: &Readers,
     before: Timestamp,
     after: Option<AccountId>,

@@ -32,7 +32,7 @@ use runs::count_runs;
 const ROUND_BYTES: usize = 1_048_576;
 
 /// Commits a batch.
-pub(in crate::store::sqlite) async fn commit(
+pub(super) async fn commit(
     connection: &mut SqliteConnection,
     now: Timestamp,
     completions: Vec<Completion>,
@@ -119,7 +119,7 @@ impl JobRow {
 }
 
 /// Inserts the jobs that have ended into history. [`LEAVE`] removes them from `runs`.
-pub(in crate::store::sqlite) const END: &str = concat!(
+pub(super) const END: &str = concat!(
     "
     INSERT INTO jobs (id, account_id, ",
     history_columns!(),
@@ -133,11 +133,11 @@ pub(in crate::store::sqlite) const END: &str = concat!(
     WHERE r.id = unhex(c.value ->> 'job')"
 );
 
-pub(in crate::store::sqlite) const LEAVE: &str =
+pub(super) const LEAVE: &str =
     "DELETE FROM runs WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
 
 /// Lets jobs wait for their next attempt.
-pub(in crate::store::sqlite) const RETRY: &str = "
+pub(super) const RETRY: &str = "
     UPDATE runs SET status = 0, wake_at = c.retry_at, claimed_by = NULL, updated_at = ?1
     FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS retry_at FROM jsonb_each(?2)) AS c
     WHERE runs.id = c.job";

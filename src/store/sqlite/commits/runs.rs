@@ -23,7 +23,7 @@ pub(in crate::store::sqlite) const COUNT_RUNS: &str = "
     WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule";
 
 /// Updates the schedules of the jobs that are final.
-pub(in crate::store::sqlite) async fn count_runs(
+pub(super) async fn count_runs(
     connection: &mut SqliteConnection,
     endings: &[Ending],
 ) -> Outcome<()> {

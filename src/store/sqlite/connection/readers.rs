@@ -92,7 +92,7 @@ impl Readers {
 }
 
 /// A connection that was taken out of the pool.
-pub(in crate::store::sqlite) struct Reader<'r> {
+pub(super) struct Reader<'r> {
     readers: &'r Readers,
     connection: Option<SqliteConnection>,
     _place: SemaphorePermit<'r>,
@@ -100,7 +100,7 @@ pub(in crate::store::sqlite) struct Reader<'r> {
 
 impl Reader<'_> {
     /// Puts the connection back, or drops it if the read has failed.
-    pub(in crate::store::sqlite) fn done<T>(mut self, outcome: Outcome<T>) -> Outcome<T> {
+    pub(super) fn done<T>(mut self, outcome: Outcome<T>) -> Outcome<T> {
         if outcome.is_err() {
             self.connection = None;
         }

@@ -18,7 +18,7 @@ pub(in crate::store::sqlite) use crate::store::sql::hex::Hex;
 pub(in crate::store::sqlite) use crate::store::sql::values::key_from;
 
 /// A value that is stored as 16 bytes.
-pub(in crate::store::sqlite) trait Bytes16 {
+pub(super) trait Bytes16 {
     fn bytes(&self) -> [u8; 16];
 }
 

@@ -57,7 +57,7 @@ struct Work {
 
 /// A handle of the writer.
 #[derive(Clone)]
-pub(in crate::store::sqlite) struct Writer {
+pub(super) struct Writer {
     queue: mpsc::Sender<Work>,
 }
 

@@ -107,7 +107,7 @@ pub(in crate::store::sqlite) const INSERT: &str = "
 
 /// The shards whose epoch is the caller's. Each has the number of changes of accounts, and the
 /// accounts that were changed last.
-pub(in crate::store::sqlite) const FENCES: &str = "
+pub(super) const FENCES: &str = "
     SELECT json_group_array(json_array(shard, suspensions, json(changed)))
     FROM json_each(?1) AS e CROSS JOIN shards AS s
     WHERE s.shard = e.value ->> 0 AND s.epoch = e.value ->> 1";
