@@ -97,7 +97,7 @@ pub async fn copy(
     let _lock = source.lock().map_err(CopyError::SourceInUse)?;
     source.check_version().await.map_err(CopyError::Source)?;
     let proposed = u32::try_from(random.bits() >> 96).expect("32 bits are left");
-    let installation = crate::store::FiringStore::installation(&*source, proposed).await;
+    let installation = crate::store::LeadershipStore::installation(&*source, proposed).await;
     begin(to, &target, clock, installation.map_err(CopyError::Source)?).await?;
     let keys = source.key_proofs().await.map_err(CopyError::Source)?;
     target.use_keys(&keys).await.map_err(CopyError::Target)?;

@@ -8,7 +8,7 @@ use crate::domain::audit::Author;
 use crate::domain::{AuditId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::scheduler::{PassOverError, PassedOver, pass_over_due};
-use crate::store::{AuditContext, FiringStore, StoreError};
+use crate::store::{AuditContext, Store, StoreError};
 
 /// The maximum number of unfinished jobs that are counted.
 pub const UNFINISHED_COUNTED: u32 = 100_000;
@@ -82,7 +82,7 @@ async fn pass_over(
     store.enter_restoration(&AuditContext { now, author, entry }).await?;
     let mut passed = PassedOver::default();
     for record in shards {
-        let store: &dyn FiringStore = &*store;
+        let store: &dyn Store = &*store;
         passed.add(pass_over_due(store, record.shard, now).await?);
     }
     let unfinished = store.unfinished(UNFINISHED_COUNTED).await?;

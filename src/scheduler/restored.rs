@@ -13,7 +13,7 @@ use crate::domain::firing::pass_over;
 use crate::domain::schedule::SkipReason;
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
-use crate::store::{Candidate, Fence, Firing, FiringStore, StoreError, TickRange};
+use crate::store::{Candidate, Fence, Firing, Store, StoreError, TickRange};
 
 /// The number of schedules per statement, as in the batches of a leader.
 const BATCH: u32 = 500;
@@ -62,7 +62,7 @@ pub enum PassOverError {
 /// # Errors
 /// If a replica leads the shard meanwhile, or the store fails.
 pub async fn pass_over_due(
-    store: &dyn FiringStore,
+    store: &dyn Store,
     shard: ShardId,
     now: Timestamp,
 ) -> Result<PassedOver, PassOverError> {
@@ -81,7 +81,7 @@ pub async fn pass_over_due(
 
 /// A shard that is fenced off from other leaders.
 struct Shard<'a> {
-    store: &'a dyn FiringStore,
+    store: &'a dyn Store,
     fence: Fence,
     now: Timestamp,
     cadences: Cadences,

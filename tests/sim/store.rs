@@ -118,9 +118,6 @@ gated! { JobStore:
 }
 
 gated! { FiringStore:
-    fn set_up_shards(&self, wanted: u16) -> u16;
-    fn installation(&self, proposed: u32) -> u32;
-    fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Epoch;
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(
         &self,
@@ -276,6 +273,9 @@ gated! { SigningStore:
 }
 
 gated! { LeadershipStore:
+    fn set_up_shards(&self, wanted: u16) -> u16;
+    fn installation(&self, proposed: u32) -> u32;
+    fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Epoch;
     fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> ();
     fn end_replica(&self, name: &str) -> ();
     fn leadership(&self, now: Timestamp) -> Leadership;

@@ -9,7 +9,7 @@ use crate::domain::{AccountId, JobId};
 
 /// The reason why an attempt is ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::executor) enum Abort {
+pub(in super::super) enum Abort {
     /// A user cancelled the job, or its account was deleted.
     Cancelled,
     /// This replica stops.
@@ -18,7 +18,7 @@ pub(in crate::executor) enum Abort {
 
 /// The attempts under way.
 #[derive(Default)]
-pub(in crate::executor) struct AttemptRegistry {
+pub(in super::super) struct AttemptRegistry {
     attempts: Mutex<Attempts>,
     idle: Notify,
 }
@@ -49,19 +49,19 @@ impl Entry {
 
 /// An attempt's entry among those under way. Dropping it removes the entry, however the attempt
 /// ended.
-pub(super) struct AttemptGuard {
+pub(in super::super) struct AttemptGuard {
     running: Arc<AttemptRegistry>,
     job: JobId,
     attempt: u8,
 }
 
 /// Attempts that have been announced and have not entered yet.
-pub(in crate::executor) struct AnnouncedAttempts(Arc<AttemptRegistry>);
+pub(in super::super) struct AnnouncedAttempts(Arc<AttemptRegistry>);
 
 impl AttemptRegistry {
     /// Enters an attempt; `None` if it is there already. The receiver gets the reason if the
     /// attempt is aborted.
-    pub(in crate::executor) fn enter(
+    pub(in super::super) fn enter(
         self: &Arc<Self>,
         job: JobId,
         attempt: u8,
@@ -81,18 +81,18 @@ impl AttemptRegistry {
     }
 
     /// Announces attempts that will enter before the returned guard is dropped.
-    pub(in crate::executor) fn announce(self: &Arc<Self>) -> AnnouncedAttempts {
+    pub(in super::super) fn announce(self: &Arc<Self>) -> AnnouncedAttempts {
         self.lock().coming += 1;
         AnnouncedAttempts(self.clone())
     }
 
     /// Returns the number of attempts under way.
-    pub(in crate::executor) fn len(&self) -> usize {
+    pub(in super::super) fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
     /// Aborts the attempts of these jobs. Returns how many of them had not finished.
-    pub(in crate::executor) fn abort(&self, jobs: &[JobId], why: Abort) -> usize {
+    pub(in super::super) fn abort(&self, jobs: &[JobId], why: Abort) -> usize {
         let mut attempts = self.lock();
         let of_job = |job: &JobId| {
             let own = attempts.entries.range_mut((*job, u8::MIN)..=(*job, u8::MAX));
@@ -102,7 +102,7 @@ impl AttemptRegistry {
     }
 
     /// Aborts the attempts of these accounts.
-    pub(in crate::executor) fn abort_of(&self, accounts: &[AccountId], why: Abort) {
+    pub(in super::super) fn abort_of(&self, accounts: &[AccountId], why: Abort) {
         if accounts.is_empty() {
             return;
         }
@@ -114,14 +114,14 @@ impl AttemptRegistry {
     }
 
     /// Aborts all attempts, and those that enter later. Returns how many of them had not finished.
-    pub(in crate::executor) fn abort_all(&self, why: Abort) -> usize {
+    pub(in super::super) fn abort_all(&self, why: Abort) -> usize {
         let mut attempts = self.lock();
         attempts.closed = Some(why);
         attempts.entries.values_mut().map(|entry| usize::from(entry.abort(why))).sum()
     }
 
     /// Waits until no attempt is under way and none is announced.
-    pub(in crate::executor) async fn idle(&self) {
+    pub(in super::super) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
             if self.lock().is_idle() {

@@ -6,34 +6,34 @@ use crate::store::Completion;
 /// An ended attempt with its completion. Its place keeps a stop, which ends the lease, waiting
 /// until the outcome is committed. So the outcome of a request that was sent is not lost when the
 /// store is slow.
-pub(in crate::executor) struct FinishedAttempt {
-    pub(in crate::executor) completion: Completion,
-    pub(in crate::executor) place: AttemptGuard,
+pub(in super::super) struct FinishedAttempt {
+    pub(in super::super) completion: Completion,
+    pub(in super::super) place: AttemptGuard,
 }
 
 /// Ended attempts to commit at once.
-pub(in crate::executor) struct FinishedBatch {
+pub(in super::super) struct FinishedBatch {
     completions: Vec<Completion>,
     places: Vec<AttemptGuard>,
 }
 
 impl FinishedBatch {
-    pub(in crate::executor) fn len(&self) -> usize {
+    pub(in super::super) fn len(&self) -> usize {
         self.completions.len()
     }
 
-    pub(in crate::executor) fn completions(&self) -> &[Completion] {
+    pub(in super::super) fn completions(&self) -> &[Completion] {
         &self.completions
     }
 
     /// Splits off the later half.
-    pub(in crate::executor) fn split(&mut self) -> Self {
+    pub(in super::super) fn split(&mut self) -> Self {
         let half = self.len() / 2;
         let (completions, places) = (self.completions.split_off(half), self.places.split_off(half));
         Self { completions, places }
     }
 
-    pub(in crate::executor) fn into_ended(self) -> impl Iterator<Item = FinishedAttempt> {
+    pub(in super::super) fn into_ended(self) -> impl Iterator<Item = FinishedAttempt> {
         let pairs = self.completions.into_iter().zip(self.places);
         pairs.map(|(completion, place)| FinishedAttempt { completion, place })
     }

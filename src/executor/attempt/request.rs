@@ -23,7 +23,7 @@ const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 /// Builds the request of a claimed attempt. The user's values of `User-Agent`, `Idempotency-Key`,
 /// `traceparent` and `Content-Type` win. Users cannot set the service's own headers, and a
 /// signature replaces signature headers that users set.
-pub(super) fn build(claimed: &Claimed, now: Timestamp) -> Result<Request, Failure> {
+pub(in super::super) fn build(claimed: &Claimed, now: Timestamp) -> Result<Request, Failure> {
     let definition = &claimed.definition;
     let given = definition.headers.as_deref().map(parse_headers).transpose();
     let mut headers = given.map_err(|_| unreadable("headers"))?.unwrap_or_default();

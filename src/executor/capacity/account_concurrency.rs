@@ -21,7 +21,7 @@ const KNOWN_FOR: Duration = Duration::from_secs(5);
 const SWEEP_AT: usize = 10_000;
 
 /// The shares of the accounts.
-pub(in crate::executor) struct AccountConcurrency {
+pub(in super::super) struct AccountConcurrency {
     /// Absent if no plan limits the attempts under way.
     plans: Option<Arc<Plans>>,
     store: SharedStore,
@@ -39,7 +39,7 @@ struct CachedLimit {
 }
 
 impl AccountConcurrency {
-    pub(in crate::executor) fn new(
+    pub(in super::super) fn new(
         plans: Arc<Plans>,
         store: SharedStore,
         cluster: SharedCluster,
@@ -54,7 +54,7 @@ impl AccountConcurrency {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub(in crate::executor) async fn of(
+    pub(in super::super) async fn of(
         &self,
         tickets: &[Ticket],
         now: Duration,
@@ -95,7 +95,7 @@ impl AccountConcurrency {
     }
 
     /// Returns `true` if no other executor is known.
-    pub(in crate::executor) async fn is_alone(&self) -> bool {
+    pub(in super::super) async fn is_alone(&self) -> bool {
         self.place().await.1 == 1
     }
 

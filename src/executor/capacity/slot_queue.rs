@@ -25,32 +25,32 @@ const FEW: usize = 20;
 
 /// The leaders of one replica that wait for slots of its executor.
 #[derive(Default)]
-pub(in crate::executor) struct SlotQueue {
+pub(in super::super) struct SlotQueue {
     order: tokio::sync::Mutex<()>,
     /// The end of the time in which no leader waits, on the monotonic clock.
     resigned: Mutex<Duration>,
 }
 
 /// The first place in the line.
-pub(in crate::executor) type QueueTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
+pub(in super::super) type QueueTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// The error of a leader that other leaders are ahead of.
-pub(in crate::executor) struct QueueBusy;
+pub(in super::super) struct QueueBusy;
 
 impl SlotQueue {
     /// Returns `true` if no leader waits.
-    pub(in crate::executor) fn is_empty(&self) -> bool {
+    pub(in super::super) fn is_empty(&self) -> bool {
         self.order.try_lock().is_ok()
     }
 
     /// Returns `true` if waiting for slots for `wanted` jobs is worth it.
-    pub(in crate::executor) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
+    pub(in super::super) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
         wanted >= FEW && clock.monotonic() >= *self.resigned()
     }
 
     /// Waits for the first place, and then until there are slots for `wanted` jobs or for a batch
     /// of them; for at most `patience`. `Err` if other leaders had the first place all that time.
-    pub(in crate::executor) async fn wait(
+    pub(in super::super) async fn wait(
         &self,
         slots: &Slots,
         clock: &Clock,

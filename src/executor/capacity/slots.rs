@@ -15,7 +15,7 @@ use crate::queue::Capacity;
 use crate::telemetry::metrics::{self, CAPS_REACHED};
 
 /// The slots of an executor.
-pub(in crate::executor) struct Slots {
+pub(in super::super) struct Slots {
     total: usize,
     per_account: usize,
     per_host: usize,
@@ -64,7 +64,7 @@ enum Cap {
 }
 
 /// The right to take slots according to the room that was read. Only one task has it at a time.
-pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
+pub(in super::super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// A share that is smaller than what its account wants.
 struct Narrow {
@@ -74,7 +74,7 @@ struct Narrow {
 }
 
 /// A slot in use; dropping it frees it, however the attempt ended.
-pub(in crate::executor) struct Slot {
+pub(in super::super) struct Slot {
     slots: Arc<Slots>,
     account: AccountId,
     host: HostKey,
@@ -82,7 +82,7 @@ pub(in crate::executor) struct Slot {
 
 impl Slots {
     /// Creates the slots. `hint` is notified when a slot that the dispatcher waits for is freed.
-    pub(in crate::executor) fn new(settings: &Settings, hint: Arc<Notify>) -> Self {
+    pub(in super::super) fn new(settings: &Settings, hint: Arc<Notify>) -> Self {
         Self {
             total: settings.slots,
             per_account: settings.per_account,
@@ -94,7 +94,7 @@ impl Slots {
     }
 
     /// Returns the room at `now`, on the monotonic clock.
-    pub(in crate::executor) fn capacity(&self, now: Duration) -> Capacity {
+    pub(in super::super) fn capacity(&self, now: Duration) -> Capacity {
         let mut state = self.lock();
         state.narrow.retain(|_, narrow| narrow.until > now);
         state.full.retain(|_, until| *until > now);
@@ -115,7 +115,7 @@ impl Slots {
 
     /// Divides tickets into those that fit into their accounts' `account_concurrency`, and the rest. The tickets
     /// of an account without a share all fit.
-    pub(in crate::executor) fn within(
+    pub(in super::super) fn within(
         &self,
         shares: &HashMap<AccountId, usize>,
         tickets: Vec<Ticket>,
@@ -149,7 +149,7 @@ impl Slots {
     }
 
     /// Takes the slot for a ticket that was handed out for the room of this turn.
-    pub(in crate::executor) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
+    pub(in super::super) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
         self.lock().enter(ticket, self, now);
         self.slot(ticket)
     }
@@ -159,14 +159,14 @@ impl Slots {
     }
 
     /// Waits for the turn. Until the returned guard is dropped, no other task takes slots.
-    pub(in crate::executor) async fn turn(&self) -> Turn<'_> {
+    pub(in super::super) async fn turn(&self) -> Turn<'_> {
         self.turn.lock().await
     }
 
     /// Takes slots for those of the tickets that may start past the queue: there is room for them,
     /// and no ticket waits for it. A part of the slots stays free: with that room the dispatcher
     /// takes tickets, and so finds out when the queue is empty.
-    pub(in crate::executor) fn reserve(
+    pub(in super::super) fn reserve(
         self: &Arc<Self>,
         tickets: &[Ticket],
         now: Duration,
@@ -189,27 +189,27 @@ impl Slots {
     }
 
     /// Returns the number of slots that are free for jobs that start past the queue.
-    pub(in crate::executor) fn free(&self) -> usize {
+    pub(in super::super) fn free(&self) -> usize {
         self.lock().free(self)
     }
 
     /// Returns the maximum number of slots in use at which jobs may start past the queue.
-    pub(in crate::executor) fn most(&self) -> usize {
+    pub(in super::super) fn most(&self) -> usize {
         self.total - self.total / FOR_TICKETS
     }
 
     /// Returns how many slots must be freed before `wanted` jobs can start past the queue.
-    pub(super) fn lacking(&self, wanted: usize) -> usize {
+    pub(in super::super) fn lacking(&self, wanted: usize) -> usize {
         (self.lock().used + wanted).saturating_sub(self.most())
     }
 
     /// Returns the number of slots freed so far.
-    pub(in crate::executor) fn freed(&self) -> u64 {
+    pub(in super::super) fn freed(&self) -> u64 {
         self.lock().freed
     }
 
     /// Sets whether tickets may wait for room.
-    pub(in crate::executor) fn set_queued(&self, queued: bool) {
+    pub(in super::super) fn set_queued(&self, queued: bool) {
         self.lock().queued = queued;
     }
 
@@ -220,7 +220,7 @@ impl Slots {
     }
 
     /// Asks for a hint at the next freed slot.
-    pub(in crate::executor) fn want_more(&self) {
+    pub(in super::super) fn want_more(&self) {
         self.lock().wanted = true;
     }
 

@@ -33,13 +33,13 @@ enum Cause {
 
 /// Commits batches.
 #[derive(Clone)]
-pub(super) struct Commit(pub(in crate::executor) Arc<Shared>);
+pub(in super::super) struct Commit(pub(in super::super) Arc<Shared>);
 
 impl Commit {
     /// Commits a batch. Splits it when the store refuses one of its rows or takes too long over it.
     /// Returns the completions to defer: another transaction holds their rows, or each alone takes
     /// the store too long.
-    pub(in crate::executor) async fn run(&self, batch: FinishedBatch) -> Vec<FinishedAttempt> {
+    pub(in super::super) async fn run(&self, batch: FinishedBatch) -> Vec<FinishedAttempt> {
         let (mut parts, mut deferred) = (vec![batch], Vec::new());
         let mut pause = FASTEST_RETRY;
         while let Some(mut part) = parts.pop() {

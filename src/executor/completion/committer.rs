@@ -22,14 +22,14 @@ const STEP: Duration = Duration::from_millis(20);
 const COMMITS: u32 = 2;
 
 /// Commits outcomes until no more can come.
-pub(in crate::executor) struct Committer {
+pub(in super::super) struct Committer {
     shared: Arc<Shared>,
     waiting: mpsc::Receiver<FinishedAttempt>,
     tasks: Tasks,
 }
 
 impl Committer {
-    pub(in crate::executor) fn new(
+    pub(in super::super) fn new(
         shared: Arc<Shared>,
         waiting: mpsc::Receiver<FinishedAttempt>,
         tasks: Tasks,
@@ -39,7 +39,7 @@ impl Committer {
 
     /// Runs until the dispatcher, the last claim or firing and the last attempt have ended and all
     /// outcomes are committed.
-    pub(in crate::executor) async fn run(mut self) {
+    pub(in super::super) async fn run(mut self) {
         let commits = Arc::new(Semaphore::new(COMMITS as usize));
         let commit = Commit(self.shared.clone());
         let (deferred, incoming) = mpsc::channel(MAX_DEFERRED);

@@ -17,7 +17,7 @@ use crate::store::{Completion, End, HeldClaim, StoreError};
 use crate::telemetry::metrics::WORKERS_LOST;
 
 /// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
-pub(in crate::executor) async fn close_orphans(
+pub(in super::super) async fn close_orphans(
     shared: &Shared,
     outcomes: &mpsc::Sender<FinishedAttempt>,
 ) -> Result<(), StoreError> {

@@ -27,7 +27,7 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// Takes tickets, claims their jobs and starts their attempts. While the store handles one claim,
 /// the dispatcher takes the tickets of the next one.
-pub(in crate::executor) struct Dispatcher {
+pub(in super::super) struct Dispatcher {
     shared: Arc<Shared>,
     outcomes: mpsc::Sender<FinishedAttempt>,
     tasks: Tasks,
@@ -41,7 +41,7 @@ pub(in crate::executor) struct Dispatcher {
 type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
-    pub(in crate::executor) fn new(
+    pub(in super::super) fn new(
         shared: Arc<Shared>,
         outcomes: mpsc::Sender<FinishedAttempt>,
         tasks: Tasks,
@@ -79,7 +79,7 @@ impl Dispatcher {
     }
 
     /// Waits for the claim under way, if there is one.
-    pub(in crate::executor) async fn settle(&mut self) -> Claiming {
+    pub(in super::super) async fn settle(&mut self) -> Claiming {
         match self.claiming.take() {
             // A claim that panicked has been logged, and the sweep finds its jobs.
             Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),

@@ -26,7 +26,7 @@ const BATCHES: usize = 8;
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Starts the jobs that are handed over, and queues the tickets that there is no room for.
-pub(in crate::executor) struct Handover {
+pub(in super::super) struct Handover {
     starter: Starter,
     waiting: mpsc::Receiver<Ticket>,
     claims: Arc<Semaphore>,
@@ -34,13 +34,13 @@ pub(in crate::executor) struct Handover {
 }
 
 impl Handover {
-    pub(in crate::executor) fn new(starter: Starter, waiting: mpsc::Receiver<Ticket>) -> Self {
+    pub(in super::super) fn new(starter: Starter, waiting: mpsc::Receiver<Ticket>) -> Self {
         let [claims, batches] = [CLAIMS, BATCHES].map(|most| Arc::new(Semaphore::new(most)));
         Self { starter, waiting, claims, batches }
     }
 
     /// Takes jobs until the first stage of a stop, then queues the tickets that are left.
-    pub(in crate::executor) async fn run(mut self) {
+    pub(in super::super) async fn run(mut self) {
         let stopping = self.starter.tasks().stopping().clone();
         let mut tickets = Vec::new();
         while let Some(place) = stopping.run_until_cancelled(self.receive(&mut tickets)).await {

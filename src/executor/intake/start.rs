@@ -27,24 +27,27 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A claim, and the moment from which its time to send counts: not later than the claim's request.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
-    pub(in crate::executor) claim: Claim,
-    pub(in crate::executor) at: Moment,
+pub(in super::super) struct Asked {
+    pub(in super::super) claim: Claim,
+    pub(in super::super) at: Moment,
 }
 
 /// Jobs to claim and start, and what their attempts need.
-pub(super) struct Start {
-    pub(in crate::executor) shared: Arc<Shared>,
-    pub(in crate::executor) outcomes: mpsc::Sender<FinishedAttempt>,
-    pub(in crate::executor) tasks: Tasks,
-    pub(in crate::executor) slots: HashMap<JobId, Slot>,
+pub(in super::super) struct Start {
+    pub(in super::super) shared: Arc<Shared>,
+    pub(in super::super) outcomes: mpsc::Sender<FinishedAttempt>,
+    pub(in super::super) tasks: Tasks,
+    pub(in super::super) slots: HashMap<JobId, Slot>,
     /// The moment at which the executor's lease was known to be young enough.
-    pub(super) leased: Moment,
+    pub(in super::super) leased: Moment,
 }
 
 impl Start {
     /// Claims the tickets' jobs and starts those that were claimed.
-    pub(super) async fn claim_and_begin(mut self, tickets: &[Ticket]) -> Result<(), StoreError> {
+    pub(in super::super) async fn claim_and_begin(
+        mut self,
+        tickets: &[Ticket],
+    ) -> Result<(), StoreError> {
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
         let asked = self.claim();
         Point::AfterTake.reach();
@@ -65,14 +68,14 @@ impl Start {
     }
 
     /// Makes a claim that begins now.
-    pub(in crate::executor) fn claim(&self) -> Asked {
+    pub(in super::super) fn claim(&self) -> Asked {
         let Shared { id, clock, .. } = &*self.shared;
         Asked { claim: Claim { executor: *id, now: clock.now() }, at: self.leased }
     }
 
     /// Starts the claimed jobs. An attempt that is under way is not started again, because
     /// recalling a claim may return it a second time.
-    pub(in crate::executor) async fn begin(&mut self, claims: Claims, asked: Asked) {
+    pub(in super::super) async fn begin(&mut self, claims: Claims, asked: Asked) {
         let shared = &self.shared;
         let Claims { taken, unreadable } = claims;
         for claimed in taken {
@@ -101,7 +104,7 @@ impl Start {
     /// running at the server, so the task asks until an answer is certain to be complete
     /// ([`LATEST_EFFECT`] after the failure) or it is too late to send. A stop does not wait for
     /// that: the task asks once more and ends.
-    pub(super) fn recall(mut self, asked: Asked, error: &StoreError) {
+    pub(in super::super) fn recall(mut self, asked: Asked, error: &StoreError) {
         self.shared.lease.doubt(error);
         if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
             return;

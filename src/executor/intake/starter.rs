@@ -54,7 +54,7 @@ pub struct Started {
 }
 
 impl Starter {
-    pub(in crate::executor) fn new(
+    pub(in super::super) fn new(
         shared: Arc<Shared>,
         outcomes: mpsc::WeakSender<FinishedAttempt>,
         tasks: Tasks,
@@ -99,21 +99,21 @@ impl Starter {
         Ok(Started { fired, started, outcome, left, took })
     }
 
-    pub(in crate::executor) fn shared(&self) -> &Arc<Shared> {
+    pub(in super::super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    pub(in crate::executor) fn tasks(&self) -> &Tasks {
+    pub(in super::super) fn tasks(&self) -> &Tasks {
         &self.tasks
     }
 
     /// Returns the channel in which attempts hand in their outcomes; `None` after a stop has begun.
-    pub(in crate::executor) fn outcomes(&self) -> Option<mpsc::Sender<FinishedAttempt>> {
+    pub(in super::super) fn outcomes(&self) -> Option<mpsc::Sender<FinishedAttempt>> {
         self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled())
     }
 
     /// Bundles what it takes to start the jobs that have slots.
-    pub(in crate::executor) fn start(
+    pub(in super::super) fn start(
         &self,
         outcomes: mpsc::Sender<FinishedAttempt>,
         slots: HashMap<JobId, Slot>,
@@ -124,7 +124,7 @@ impl Starter {
 
     /// Takes slots for those of the tickets that may start past the queue; for none after a stop
     /// has begun.
-    pub(in crate::executor) async fn reserve(
+    pub(in super::super) async fn reserve(
         &self,
         tickets: &[Ticket],
         patience: Duration,

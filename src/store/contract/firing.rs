@@ -143,19 +143,6 @@ measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
     /// Firing: the operations of a shard's leader.
     pub trait FiringStore: Send + Sync {
-        /// Returns the number of shards, which the first call fixes to `wanted`. If the store was
-        /// set up with another number, it returns an error of kind `Incompatible` that contains
-        /// both.
-        async fn set_up_shards(&self, wanted: u16) -> Result<u16>;
-
-        /// Returns the number that distinguishes this store from all others. A store without a
-        /// number adopts `proposed`.
-        async fn installation(&self, proposed: u32) -> Result<u32>;
-
-        /// Raises the shard's epoch and returns it. From then on, writes with a lower one change
-        /// nothing.
-        async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch>;
-
         /// Returns the next ticks of a shard's schedules after `after`, in the order of the
         /// schedules' ids. It returns at most `limit`, and fewer only at the end. Due indexes are
         /// built from this.

@@ -57,6 +57,19 @@ measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
     /// Leadership according to the store.
     pub trait LeadershipStore: Send + Sync {
+        /// Returns the number of shards, which the first call fixes to `wanted`. If the store was
+        /// set up with another number, it returns an error of kind `Incompatible` that contains
+        /// both.
+        async fn set_up_shards(&self, wanted: u16) -> Result<u16>;
+
+        /// Returns the number that distinguishes this store from all others. A store without a
+        /// number adopts `proposed`.
+        async fn installation(&self, proposed: u32) -> Result<u32>;
+
+        /// Raises the shard's epoch and returns it. From then on, writes with a lower one change
+        /// nothing.
+        async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch>;
+
         /// Creates or renews the lease of a replica. Removes leases that ended long ago.
         async fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> Result<()>;
 
@@ -67,7 +80,7 @@ measured! {
         async fn leadership(&self, now: Timestamp) -> Result<Leadership>;
 
         /// Raises the shard's epoch by one if it is still `seen`, as
-        /// [`raise_epoch`](crate::store::FiringStore::raise_epoch) does. Then `replica` leads the shard. A
+        /// [`raise_epoch`](Self::raise_epoch) does. Then `replica` leads the shard. A
         /// repeated call returns the same epoch, unless another replica has raised it since.
         /// Returns `None` if another replica was faster.
         async fn replace_leader(

@@ -160,9 +160,7 @@ impl Settings {
             Err(fault) => Err(fault.message),
         }
     }
-}
 
-impl Settings {
     /// Returns the server's host and port, if it may be reached over TLS.
     pub fn tls_server(&self) -> Option<(String, u16)> {
         connection::options::tls_server(&self.url)

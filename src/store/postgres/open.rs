@@ -100,7 +100,7 @@ impl PostgresStore {
 
     /// Opens a connection without timeouts, for migrations. Reads the password file for this
     /// connection and for all later ones.
-    pub(in crate::store::postgres) async fn connect(&self) -> Outcome<PgConnection> {
+    pub(super) async fn connect(&self) -> Outcome<PgConnection> {
         for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.renew_password()?;
         }

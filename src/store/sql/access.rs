@@ -27,7 +27,8 @@ impl<T, W> Work<T> for W where
 {
 }
 
-/// Runs work on a database. Work runs to its end even if the caller's future is dropped.
+/// Runs work on a database, to its end even if the caller's future is dropped. The defaults are those
+/// of a database whose writers take turns.
 pub(in crate::store) trait Access: Send + Sync {
     /// Runs one statement that only reads.
     fn read<T: Send + 'static>(
@@ -48,7 +49,9 @@ pub(in crate::store) trait Access: Send + Sync {
         &self,
         operation: &'static str,
         work: impl Work<T>,
-    ) -> impl Future<Output = Result<T>> + Send;
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.read(operation, work)
+    }
 
     /// Runs one statement that writes about `rows` rows.
     fn statement<T: Send + 'static>(
@@ -56,7 +59,9 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         rows: usize,
         work: impl Work<T>,
-    ) -> impl Future<Output = Result<T>> + Send;
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.batch(operation, rows, work)
+    }
 
     /// Runs a transaction that writes about `rows` rows.
     fn batch<T: Send + 'static>(
@@ -81,7 +86,9 @@ pub(in crate::store) trait Access: Send + Sync {
         &self,
         operation: &'static str,
         work: impl Work<T>,
-    ) -> impl Future<Output = Result<Option<T>>> + Send;
+    ) -> impl Future<Output = Result<Option<T>>> + Send {
+        async move { self.transaction(operation, work).await.map(Some) }
+    }
 
     /// Returns all rows of a query.
     fn all<T: ReadRow>(
@@ -138,7 +145,8 @@ pub(in crate::store) trait Access: Send + Sync {
     }
 }
 
-/// An adapter that implements the contracts with the statements of this folder.
+/// An adapter that implements the contracts with the statements of this folder. The defaults are those
+/// of a database whose writers take turns: a transaction that changes an account has also fenced it.
 pub(in crate::store) trait Database: Send + Sync + 'static {
     /// The kind of its accesses.
     type Access: Access;
@@ -148,9 +156,15 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     /// The access for users' requests.
     fn api(&self) -> &Self::Access;
     /// The access for leaders, sweeps and upkeep.
-    fn scheduler(&self) -> &Self::Access;
+    fn scheduler(&self) -> &Self::Access {
+        self.api()
+    }
+
     /// The access for executors.
-    fn executor(&self) -> &Self::Access;
+    fn executor(&self) -> &Self::Access {
+        self.api()
+    }
+
     /// The background counts of the jobs of a month.
     fn months(&self) -> &Months;
     /// The cipher of secret columns.
@@ -163,25 +177,33 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         &self,
         operation: &'static str,
         work: impl Work<T>,
-    ) -> impl Future<Output = Result<T>> + Send;
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.api().transaction(operation, work)
+    }
 
     /// Makes definitions of an account stale that leaders read before its plan was changed. Called
     /// after the change is committed.
     fn fence_plan(
         &self,
-        operation: &'static str,
-        account: AccountId,
-    ) -> impl Future<Output = Result<()>> + Send;
+        _operation: &'static str,
+        _account: AccountId,
+    ) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
 
     /// Does the same after an account was suspended, and also waits for transactions that admitted
     /// work for it before.
     fn fence_suspension(
         &self,
-        operation: &'static str,
-        account: AccountId,
-    ) -> impl Future<Output = Result<()>> + Send;
+        _operation: &'static str,
+        _account: AccountId,
+    ) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
 
     /// Does the same before the rows of a deleted account are removed: the replica that deleted it
     /// may have died before it fenced the account.
-    fn fence_deleted(&self, account: AccountId) -> impl Future<Output = Result<()>> + Send;
+    fn fence_deleted(&self, _account: AccountId) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
 }

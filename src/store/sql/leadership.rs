@@ -5,11 +5,18 @@ use async_trait::async_trait;
 use sqlx::FromRow;
 
 use super::access::{Access, Database};
+use super::shards;
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::store::contract::leadership::KEPT;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{Leadership, LeadershipStore, ReplicaLease, Result, ShardLeader, sql};
+
+const RAISE: &str = "
+    INSERT INTO shards (shard, epoch, replica, led_at) VALUES ($1, 1, $2, $3)
+    ON CONFLICT (shard) DO UPDATE
+    SET epoch = shards.epoch + 1, replica = excluded.replica, led_at = excluded.led_at
+    RETURNING epoch";
 
 const RENEW: &str = "
     INSERT INTO replicas (name, cut_off, without_cluster, without_queue, alive_until)
@@ -72,6 +79,28 @@ impl<R: StoreRow> FromRow<'_, R> for ShardLeader {
 
 #[async_trait]
 impl<D: Database> LeadershipStore for D {
+    async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
+        let set_up = self.scheduler().transaction("set_up_shards", move |connection| {
+            Box::pin(shards::set_up(connection, wanted))
+        });
+        set_up.await
+    }
+
+    async fn installation(&self, proposed: u32) -> Result<u32> {
+        let number = self.scheduler().transaction("installation", move |connection| {
+            Box::pin(shards::installation(connection, proposed))
+        });
+        number.await
+    }
+
+    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
+        let raise = sql::query_scalar::<i64>(RAISE).bind(shard).bind(replica.to_owned()).bind(now);
+        let raised = self.scheduler().statement("raise_epoch", 1, move |connection| {
+            Box::pin(raise.clone().fetch_one(connection))
+        });
+        raised.await.map(Epoch)
+    }
+
     async fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> Result<()> {
         let end = sql::query("DELETE FROM replicas WHERE alive_until < $1").bind(now.minus(KEPT));
         let renew = sql::query(RENEW).bind(lease.name.clone()).bind(lease.is_cut_off);

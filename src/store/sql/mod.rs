@@ -20,6 +20,7 @@ mod deletion;
 pub(in crate::store) mod encoding;
 pub(in crate::store) mod ending;
 pub(in crate::store) mod fault;
+pub(in crate::store) mod firing;
 pub(in crate::store) mod hex;
 pub(in crate::store) mod history;
 pub(in crate::store) mod idempotency;

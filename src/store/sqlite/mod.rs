@@ -35,19 +35,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 
 pub use connection::checkup::{check_up, free_bytes};
 pub use connection::lock::ServerLock;
 
-use super::Result;
 use super::corrupt_rows::CorruptRows;
 use super::encryption::encrypted_fields::EncryptedFields;
 use super::sql::months::Months;
 use crate::runtime::Tasks;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::Fault;
 use connection::access::Connections;
 
 /// The maximum time that closing waits for writes in progress.
@@ -89,24 +86,6 @@ impl SqliteStore {
     pub async fn close(&self) {
         self.tasks.finish(CLOSE_GRACE).await;
         self.connections.readers.close().await;
-    }
-
-    /// Runs `work` in a write transaction, to its end even if the caller goes away.
-    async fn write<T, W>(&self, operation: &'static str, work: W) -> Result<T>
-    where
-        T: Send + 'static,
-        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
-    {
-        self.write_rows(operation, 1, work).await
-    }
-
-    /// Runs `work` like [`write`](Self::write), for a batch of about `rows` rows.
-    async fn write_rows<T, W>(&self, operation: &'static str, rows: usize, work: W) -> Result<T>
-    where
-        T: Send + 'static,
-        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Outcome<T>> + Send + 'static,
-    {
-        self.connections.writer.write(operation, rows, work).await
     }
 }
 

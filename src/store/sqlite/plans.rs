@@ -134,7 +134,10 @@ async fn sweeps_read_what_they_need_from_an_index() {
     let mut planner = Planner::new().await;
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),
-        (firing::UNSTARTED, "runs_unstarted (schedule_id=?)"),
+        (
+            &crate::store::sql::firing::count_unstarted(Dialect::Sqlite),
+            "runs_unstarted (schedule_id=?)",
+        ),
         (late::LATE_OF, "runs_waiting (account_id=? AND wake_at<?)"),
         (late::WAITING, "runs_waiting (account_id>?)"),
         (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),

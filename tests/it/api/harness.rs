@@ -24,7 +24,7 @@ use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{Settings, SqliteStore};
-use punctual::store::{Account, FiringStore, SharedStore};
+use punctual::store::{Account, LeadershipStore, SharedStore};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};

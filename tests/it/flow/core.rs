@@ -20,7 +20,7 @@ use punctual::queue::{
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Runner, Schedules};
 use punctual::store::sqlite::{Settings, SqliteStore};
-use punctual::store::{FiringStore, JobStore, NewJob, WriteContext};
+use punctual::store::{JobStore, LeadershipStore, NewJob, WriteContext};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tempfile::TempDir;

@@ -11,8 +11,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("firing", "SELECT json_group_array(json_array( e.key, hex(s.version_id)"),
     ("firing", "SELECT st.schedule_id, st.shard, st.version_id,"),
     ("firing", "SELECT json_group_array(json_array(hex(schedule_id), hex(account_id)"),
-    ("firing", "SELECT w.schedule, few.jobs"),
-    ("firing", "SELECT unhex(e.value), (SELECT count(*)"),
+    ("firing", "SELECT e.id, (SELECT count(*) FROM ("),
     // Executing: the jobs of a batch of tickets, each with its account.
     ("claims", "SELECT json_group_array(json_array( e.key, hex(j.account_id)"),
     ("claims", "UPDATE runs SET status"),

@@ -26,7 +26,7 @@ const USUAL: usize = 512;
 const KEPT: Duration = Duration::from_mins(10);
 
 /// The cache of definitions.
-pub(in crate::store::postgres) struct DefinitionCache {
+pub(in super::super) struct DefinitionCache {
     read: Cache<VersionId, Arc<Definition>, Bytes>,
     /// The time of the last clearing, on the monotonic clock.
     begun: Mutex<Duration>,
@@ -35,10 +35,10 @@ pub(in crate::store::postgres) struct DefinitionCache {
 
 /// The cached definitions of a batch.
 #[derive(Default)]
-pub(in crate::store::postgres) struct CachedDefinitions(HashMap<VersionId, Arc<Definition>>);
+pub(in super::super) struct CachedDefinitions(HashMap<VersionId, Arc<Definition>>);
 
 /// A definition that was read for a job.
-pub(in crate::store::postgres) struct New {
+pub(in super::super) struct New {
     job: JobId,
     version: VersionId,
     definition: Arc<Definition>,
@@ -58,14 +58,14 @@ impl Weighter<VersionId, Arc<Definition>> for Bytes {
 }
 
 impl DefinitionCache {
-    pub(in crate::store::postgres) fn new(clock: Clock) -> Self {
+    pub(in super::super) fn new(clock: Clock) -> Self {
         let begun = Mutex::new(clock.monotonic());
         let usual = usize::try_from(BYTES).map_or(0, |bytes| bytes / USUAL);
         Self { read: Cache::with_weighter(usual, BYTES, Bytes), begun, clock }
     }
 
     /// Returns the cached definitions of these versions.
-    pub(in crate::store::postgres) fn known(
+    pub(in super::super) fn known(
         &self,
         versions: impl Iterator<Item = VersionId>,
     ) -> CachedDefinitions {
@@ -74,7 +74,7 @@ impl DefinitionCache {
     }
 
     /// Caches definitions that were read, except those of damaged jobs.
-    pub(in crate::store::postgres) fn keep(&self, new: Vec<New>, damaged: &[Unreadable]) {
+    pub(in super::super) fn keep(&self, new: Vec<New>, damaged: &[Unreadable]) {
         for New { job, version, definition } in new {
             if damaged.iter().all(|damaged| damaged.job != job) {
                 self.read.insert(version, definition);
@@ -93,13 +93,13 @@ impl DefinitionCache {
 }
 
 impl CachedDefinitions {
-    pub(in crate::store::postgres) fn of(&self, version: VersionId) -> Option<&Definition> {
+    pub(in super::super) fn of(&self, version: VersionId) -> Option<&Definition> {
         self.0.get(&version).map(|definition| &**definition)
     }
 
     /// Returns the definitions that were read for these jobs, with secrets encrypted as they are
     /// stored. Leaves out cached versions, and those whose requests are signed.
-    pub(in crate::store::postgres) fn new_of(&self, claimed: &[Claimed]) -> Vec<New> {
+    pub(in super::super) fn new_of(&self, claimed: &[Claimed]) -> Vec<New> {
         let is_new = |claimed: &&Claimed| {
             !claimed.definition.sign_requests && self.of(claimed.version).is_none()
         };

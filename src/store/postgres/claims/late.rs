@@ -32,7 +32,7 @@ const LATE_OF: &str = "
     WHERE j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)";
 
 /// Returns a page of accounts with waiting jobs, and the oldest late jobs of each.
-pub(super) async fn of_each(
+pub(in super::super) async fn of_each(
     connection: &mut PgConnection,
     before: Timestamp,
     after: Option<AccountId>,

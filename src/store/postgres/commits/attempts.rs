@@ -12,7 +12,7 @@ use crate::store::{Completion, End};
 
 /// Records the ended attempts whose outcome is retryable. A response is stored only for the last
 /// attempt of an unfinished job: a finished job has it in its own row.
-pub(in crate::store::postgres) async fn keep(
+pub(in super::super) async fn keep(
     connection: &mut PgConnection,
     completions: &[Completion],
     endings: &[Ending],

@@ -11,7 +11,7 @@ use crate::store::sql::rows::read_rows;
 
 /// Locked before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
 /// read without a lock.
-pub(super) const STATES: &str = "
+pub(in super::super) const STATES: &str = "
     SELECT st.schedule_id, st.active_job_id, st.held_job_id
     FROM (SELECT DISTINCT shard, schedule_id FROM runs WHERE id = ANY ($1)) AS of_jobs
     JOIN schedule_state AS st
@@ -20,7 +20,7 @@ pub(super) const STATES: &str = "
 
 /// The jobs that run the attempt under the claim that a completion names, looked up one by one in
 /// the order of their ids.
-pub(super) const RUNNING: &str = "
+pub(in super::super) const RUNNING: &str = "
     SELECT c.place, j.*
     FROM (SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
                         AS c (place, job, attempt, executor) ORDER BY job, place) AS c
@@ -34,10 +34,10 @@ pub(super) const RUNNING: &str = "
     ) AS j";
 
 /// The state of a schedule of the batch, as far as its jobs follow each other.
-pub(super) struct State {
-    pub(in crate::store::postgres) schedule: ScheduleId,
-    pub(in crate::store::postgres) active: Option<JobId>,
-    pub(in crate::store::postgres) held: Option<JobId>,
+pub(in super::super) struct State {
+    pub(in super::super) schedule: ScheduleId,
+    pub(in super::super) active: Option<JobId>,
+    pub(in super::super) held: Option<JobId>,
 }
 
 read_rows! {
@@ -49,14 +49,14 @@ read_rows! {
 }
 
 /// What is stored of a batch.
-pub(in crate::store::postgres) struct Rows {
-    pub(in crate::store::postgres) states: Vec<State>,
-    pub(super) running: Vec<Running>,
+pub(in super::super) struct Rows {
+    pub(in super::super) states: Vec<State>,
+    pub(in super::super) running: Vec<Running>,
 }
 
 impl Rows {
     /// Reads them by variants of [`STATES`] and [`RUNNING`].
-    pub(in crate::store::postgres) async fn read(
+    pub(in super::super) async fn read(
         connection: &mut PgConnection,
         completions: &[Completion],
         states_by: &'static str,
@@ -70,7 +70,7 @@ impl Rows {
 }
 
 /// The states of the jobs' schedules, by a variant of [`STATES`].
-pub(in crate::store::postgres) async fn states(
+pub(in super::super) async fn states(
     connection: &mut PgConnection,
     completions: &[Completion],
     query: &'static str,
@@ -82,7 +82,7 @@ pub(in crate::store::postgres) async fn states(
 
 /// The jobs that completions, which are at these places of a batch, are for; by a variant of
 /// [`RUNNING`].
-pub(super) async fn running(
+pub(in super::super) async fn running(
     connection: &mut PgConnection,
     completions: &[(usize, &Completion)],
     query: &'static str,

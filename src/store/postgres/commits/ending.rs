@@ -18,7 +18,7 @@ use crate::store::{Completion, StoreErrorKind};
 
 /// The way in which a batch deals with locked and changed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::postgres) enum Manner {
+pub(in super::super) enum Manner {
     /// Waits for the states of the schedules, and does not lock the jobs, which would cost as much
     /// as writing them. It takes the jobs as their claims have returned them, or reads them without
     /// a lock. So the decision holds only if the jobs are still unchanged when they are written.
@@ -31,19 +31,19 @@ pub(in crate::store::postgres) enum Manner {
 
 /// The results for the jobs of a batch.
 #[derive(Default)]
-pub(super) struct Settled {
+pub(in super::super) struct Settled {
     /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
     /// of an attempt.
-    pub(super) endings: Vec<Ending>,
+    pub(in super::super) endings: Vec<Ending>,
     /// The places in the batch of the ends that have to wait for locked rows.
-    pub(in crate::store::postgres) busy: Busy,
+    pub(in super::super) busy: Busy,
     /// The schedules that have a notification preference, in the state before this batch.
-    pub(super) alerts: Vec<AlertState>,
+    pub(in super::super) alerts: Vec<AlertState>,
 }
 
 /// Decides what becomes of the jobs, and counts it in the states of their schedules. The states
 /// stay locked until the transaction ends.
-pub(super) async fn settle(
+pub(in super::super) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
     manner: Manner,

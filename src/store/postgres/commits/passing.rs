@@ -32,11 +32,11 @@ const FREE_WAITING: &str = "
     ORDER BY id FOR UPDATE SKIP LOCKED";
 
 /// The places in a batch of the ends that have to wait for locked rows.
-pub(super) type Busy = HashSet<usize>;
+pub(in super::super) type Busy = HashSet<usize>;
 
 /// Locks the rows of a batch that are free. Returns them, and the places that have to wait for the
 /// others.
-pub(super) async fn lock_free(
+pub(in super::super) async fn lock_free(
     connection: &mut PgConnection,
     completions: &[Completion],
 ) -> Outcome<(Rows, Busy)> {
@@ -56,7 +56,7 @@ pub(super) async fn lock_free(
 
 /// Locks the free ones of the held jobs that follow the ended ones. Returns the places that have to
 /// wait for the others.
-pub(super) async fn lock_followers(
+pub(in super::super) async fn lock_followers(
     connection: &mut PgConnection,
     states: &[State],
     endings: &[Ending],

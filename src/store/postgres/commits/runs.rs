@@ -35,10 +35,10 @@ const COUNT_RUNS: &str = "
 
 /// The schedules of a batch after its runs were counted.
 #[derive(Default)]
-pub(super) struct Counted {
-    pub(in crate::store::postgres) states: Vec<State>,
+pub(in super::super) struct Counted {
+    pub(in super::super) states: Vec<State>,
     /// The schedules that have a notification preference, in the state before the update.
-    pub(super) alerts: Vec<AlertState>,
+    pub(in super::super) alerts: Vec<AlertState>,
 }
 
 impl FromRow<'_, PgRow> for CountedRow {
@@ -61,7 +61,7 @@ struct CountedRow {
 }
 
 /// Updates the schedules of the jobs that are final, in the order of the schedules' ids.
-pub(super) async fn count_runs(
+pub(in super::super) async fn count_runs(
     connection: &mut PgConnection,
     endings: &[Ending],
 ) -> Outcome<Counted> {

@@ -23,7 +23,7 @@ const FIRST: usize = 2;
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The permits to use connections.
-pub(super) struct ConnectionLimiter {
+pub(in super::super) struct ConnectionLimiter {
     free: Semaphore,
     /// The number of places.
     count: AtomicUsize,
@@ -37,7 +37,7 @@ pub(super) struct ConnectionLimiter {
 }
 
 impl ConnectionLimiter {
-    pub(in crate::store::postgres) fn new(most: u32, clock: Clock) -> Self {
+    pub(in super::super) fn new(most: u32, clock: Clock) -> Self {
         let most = most as usize;
         let first = most.min(FIRST);
         Self {
@@ -51,7 +51,7 @@ impl ConnectionLimiter {
     }
 
     /// Takes a place and runs `connect` with it. `open` is the number of open connections.
-    pub(in crate::store::postgres) async fn connect<T, E>(
+    pub(in super::super) async fn connect<T, E>(
         &self,
         open: usize,
         connect: impl Future<Output = Result<T, E>>,

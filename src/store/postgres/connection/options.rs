@@ -11,10 +11,7 @@ use crate::store::postgres::Settings;
 use crate::store::sql::fault::{Fault, Outcome};
 
 /// Reads the password file again, for the connections that are opened from now on.
-pub(in crate::store::postgres) fn renew_password(
-    pool: &PgPool,
-    settings: &Settings,
-) -> Outcome<()> {
+pub(in super::super) fn renew_password(pool: &PgPool, settings: &Settings) -> Outcome<()> {
     if settings.password_file.is_some() {
         let name = pool.connect_options().get_application_name().unwrap_or_default().to_owned();
         pool.set_connect_options(options(settings)?.application_name(&name));
@@ -25,13 +22,13 @@ pub(in crate::store::postgres) fn renew_password(
 /// Parses the URL, without the password file. PgBouncer rejects one of the settings that a
 /// connection starts with, `extra_float_digits`. It is left out, because no value is transferred as
 /// text.
-pub(in crate::store::postgres) fn address(url: &str) -> Outcome<PgConnectOptions> {
+pub(in super::super) fn address(url: &str) -> Outcome<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?.extra_float_digits(None);
     Ok(options.disable_statement_logging())
 }
 
 /// Returns the options of a connection, with the password from the file, if there is one.
-pub(in crate::store::postgres) fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
+pub(in super::super) fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
     let options = address(&settings.url)?;
     match &settings.password_file {
         Some(path) => Ok(options.password(&password(path)?)),
@@ -40,7 +37,7 @@ pub(in crate::store::postgres) fn options(settings: &Settings) -> Outcome<PgConn
 }
 
 /// Returns the host and the port of a URL whose server may be reached over TLS.
-pub(in crate::store::postgres) fn tls_server(url: &str) -> Option<(String, u16)> {
+pub(in super::super) fn tls_server(url: &str) -> Option<(String, u16)> {
     let address = address(url).ok()?;
     let plain = matches!(address.get_ssl_mode(), PgSslMode::Disable | PgSslMode::Allow);
     let is_socket = address.get_socket().is_some() || address.get_host().starts_with('/');

@@ -29,7 +29,7 @@ impl PostgresStore {
 }
 
 /// Fails if there is another connection of a replica or a command to the database.
-pub(in crate::store::postgres) async fn nobody_else(connection: &mut PgConnection) -> Outcome<()> {
+pub(in super::super) async fn nobody_else(connection: &mut PgConnection) -> Outcome<()> {
     let others: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM pg_stat_activity
          WHERE datname = current_database() AND application_name LIKE 'punctual %'

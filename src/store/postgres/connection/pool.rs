@@ -26,7 +26,7 @@ use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 /// is for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The maximum time that a caller waits for a connection.
-pub(in crate::store::postgres) const ACQUIRE: Duration = Duration::from_secs(3);
+pub(in super::super) const ACQUIRE: Duration = Duration::from_secs(3);
 /// The time limit of returning a connection to the pool.
 const RETURN: Duration = Duration::from_secs(2);
 /// The maximum number of tries of work that meets concurrent transactions.
@@ -34,7 +34,7 @@ const TRIES: u32 = 4;
 
 /// The scope in which work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::postgres) enum Within {
+pub(in super::super) enum Within {
     /// A single statement without a transaction.
     Statement,
     /// A transaction. The rows that it locks are read as they are after the lock.
@@ -55,7 +55,7 @@ pub(in crate::store) struct Connections {
 }
 
 impl Connections {
-    pub(in crate::store::postgres) fn new(
+    pub(in super::super) fn new(
         pool: PgPool,
         settings: Arc<Settings>,
         tasks: Tasks,
@@ -67,7 +67,7 @@ impl Connections {
     }
 
     /// Runs work to its end, even if the caller goes away.
-    pub(in crate::store::postgres) async fn run<T, W>(
+    pub(in super::super) async fn run<T, W>(
         &self,
         operation: &'static str,
         within: Within,
@@ -81,11 +81,7 @@ impl Connections {
     }
 
     /// Runs work like [`run`](Self::run), for callers that handle the failure themselves.
-    pub(in crate::store::postgres) async fn try_run<T, W>(
-        &self,
-        within: Within,
-        work: W,
-    ) -> Outcome<T>
+    pub(in super::super) async fn try_run<T, W>(&self, within: Within, work: W) -> Outcome<T>
     where
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
@@ -94,7 +90,7 @@ impl Connections {
     }
 
     /// Runs work whose tries may each take as long as `patience`.
-    pub(in crate::store::postgres) async fn patiently<T, W>(
+    pub(in super::super) async fn patiently<T, W>(
         &self,
         patience: Duration,
         within: Within,
@@ -152,12 +148,12 @@ impl Connections {
     }
 
     /// Reads the password file again, for the connections that are opened from now on.
-    pub(in crate::store::postgres) fn renew_password(&self) -> Outcome<()> {
+    pub(in super::super) fn renew_password(&self) -> Outcome<()> {
         renew_password(&self.pool, &self.settings)
     }
 
     /// Closes the pool and its connections. Later calls fail.
-    pub(in crate::store::postgres) async fn close(&self) {
+    pub(in super::super) async fn close(&self) {
         self.pool.close().await;
     }
 }

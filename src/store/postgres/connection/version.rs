@@ -16,7 +16,7 @@ use crate::store::sql::version::{
 use crate::store::{Result, StoreErrorKind};
 
 /// The oldest server, as it numbers itself.
-pub(super) const OLDEST_SERVER: u32 = 130_000;
+pub(in super::super) const OLDEST_SERVER: u32 = 130_000;
 /// How long migrations may take.
 const MIGRATION: Duration = Duration::from_secs(3_600);
 /// How long a migration waits for tables that somebody uses: everybody else waits behind it. What is
@@ -115,9 +115,7 @@ impl PostgresStore {
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
-pub(in crate::store::postgres) async fn standing(
-    connection: &mut PgConnection,
-) -> Outcome<Option<String>> {
+pub(in super::super) async fn standing(connection: &mut PgConnection) -> Outcome<Option<String>> {
     version::standing(&mut Connection::from(connection), newest(&known())).await
 }
 

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{PostgresStore, Within};
-use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::ReadableRow;
+use crate::store::sql::firing;
 use crate::store::sql::rows::read_rows;
-use crate::store::sql::shards;
 use crate::store::{Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result};
 use fire::{Order, fire, is_one_statement};
 
@@ -30,16 +30,6 @@ const NEXT_TICKS: &str = "
     SELECT schedule_id, account_id, next_tick FROM schedule_state
     WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL
     ORDER BY schedule_id LIMIT $3";
-
-const UNSTARTED: &str = "
-    SELECT w.schedule, few.jobs
-    FROM unnest($1::uuid[]) AS w (schedule)
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs
-        FROM (SELECT FROM runs AS r
-              WHERE r.schedule_id = w.schedule AND r.status = 0 AND r.attempt_number = 0
-              LIMIT $2) AS r) AS few
-    WHERE few.jobs > 0";
 
 /// A disabled schedule has no next tick.
 const CANDIDATES: &str = "
@@ -60,18 +50,6 @@ const CANDIDATES: &str = "
 
 #[async_trait]
 impl FiringStore for PostgresStore {
-    async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
-        shards::set_up_shards(self, wanted).await
-    }
-
-    async fn installation(&self, proposed: u32) -> Result<u32> {
-        shards::installation(self, proposed).await
-    }
-
-    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
-        shards::raise_epoch(self, shard, replica, now).await
-    }
-
     async fn next_ticks(
         &self,
         shard: ShardId,
@@ -114,17 +92,7 @@ impl FiringStore for PostgresStore {
         schedules: &[ScheduleId],
         most: u32,
     ) -> Result<HashMap<ScheduleId, u32>> {
-        let schedules: Arc<[ScheduleId]> = schedules.into();
-        let counted = self.scheduler.run("unstarted", Within::Statement, move |connection| {
-            let schedules = schedules.clone();
-            Box::pin(async move {
-                let query = sqlx::query_as(UNSTARTED).bind(&*schedules).bind(i64::from(most));
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let counted: Vec<(ScheduleId, i64)> = counted.await?;
-        let jobs = |jobs| u32::try_from(jobs).unwrap_or(most);
-        Ok(counted.into_iter().map(|(schedule, count)| (schedule, jobs(count))).collect())
+        firing::unstarted(self, schedules, most).await
     }
 
     async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {

@@ -21,7 +21,7 @@ use crate::store::sql::fault::{Outcome, Remedy};
 const DAY_MS: i64 = 86_400_000;
 /// The number of days that are created ahead of time. That gives an operator enough time to notice
 /// that no more are created.
-pub(super) const AHEAD: i64 = 14;
+pub(in super::super) const AHEAD: i64 = 14;
 /// The number of past days that are created, for ticks that fire late: a tick can be up to 31 days
 /// old.
 const BEHIND: i64 = 32;
@@ -32,26 +32,26 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A day, counted from 1970-01-01.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::store::postgres) struct Day(i64);
+pub(in super::super) struct Day(i64);
 
 impl Day {
     /// Returns the day of an instant.
-    pub(in crate::store::postgres) fn of(at: Timestamp) -> Self {
+    pub(in super::super) fn of(at: Timestamp) -> Self {
         Self(at.as_millis().div_euclid(DAY_MS))
     }
 
     /// Returns the day that is `days` later.
-    pub(super) fn plus(self, days: i64) -> Self {
+    pub(in super::super) fn plus(self, days: i64) -> Self {
         Self(self.0.saturating_add(days))
     }
 
     /// Returns the first instant of the day.
-    pub(in crate::store::postgres) fn start(self) -> Timestamp {
+    pub(in super::super) fn start(self) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_mul(DAY_MS))
     }
 
     /// Returns the smallest id of a job of the day.
-    pub(super) fn first_id(self) -> JobId {
+    pub(in super::super) fn first_id(self) -> JobId {
         key_from(self.start())
     }
 
@@ -70,18 +70,18 @@ impl fmt::Display for Day {
 }
 
 /// Returns the days of these jobs.
-pub(super) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
+pub(in super::super) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
     jobs.into_iter().map(|job| Day::of(job.timestamp())).collect()
 }
 
 /// Returns the days that a store needs for the ticks that can fire now and in the near future.
-pub(super) fn days_around(now: Timestamp) -> BTreeSet<Day> {
+pub(in super::super) fn days_around(now: Timestamp) -> BTreeSet<Day> {
     let today = Day::of(now);
     (-BEHIND..=AHEAD).map(|days| today.plus(days)).collect()
 }
 
 /// Returns the days that have partitions, oldest first.
-pub(super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
+pub(in super::super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
     let names: Vec<String> = sqlx::query_scalar(
         "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
          WHERE i.inhparent = 'jobs'::regclass",
@@ -93,7 +93,7 @@ pub(super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<
 
 impl PostgresStore {
     /// Creates the missing partitions of these days.
-    pub(super) async fn make_days(&self, days: BTreeSet<Day>) -> Outcome<()> {
+    pub(in super::super) async fn make_days(&self, days: BTreeSet<Day>) -> Outcome<()> {
         let there = self
             .scheduler
             .patiently(PATIENCE, Within::Statement, |connection| Box::pin(existing(connection)))
@@ -112,7 +112,7 @@ impl PostgresStore {
 
     /// Runs work that ends jobs. If the partition of one of them is missing, creates the partitions
     /// of all unfinished jobs and runs the work again.
-    pub(in crate::store::postgres) async fn run_with_days<T, W>(
+    pub(in super::super) async fn run_with_days<T, W>(
         &self,
         connections: &Connections,
         within: Within,
@@ -151,7 +151,7 @@ async fn unfinished(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
 }
 
 /// Takes the lock that lets only one replica at a time create or drop partitions.
-pub(in crate::store::postgres) async fn lock(connection: &mut PgConnection) -> Outcome<()> {
+pub(in super::super) async fn lock(connection: &mut PgConnection) -> Outcome<()> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual partitions', 0))")
         .execute(connection)
         .await?;

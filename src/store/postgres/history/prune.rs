@@ -29,7 +29,7 @@ const LOOK_AGAIN_MS: i64 = 6 * 3_600_000;
 const TRIES: u32 = 5;
 
 impl PostgresStore {
-    pub(super) async fn prune_days_and_rows(
+    pub(in super::super) async fn prune_days_and_rows(
         &self,
         before: Timestamp,
         limit: u32,

@@ -110,7 +110,7 @@ impl ClaimStore for SqliteStore {
             return Ok(Claims::default());
         }
         let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
-        let claims = self.write_rows("claim", jobs.len(), move |connection| {
+        let claims = self.connections.writer.write("claim", jobs.len(), move |connection| {
             Box::pin(take(connection, claim, jobs, corrupt_rows))
         });
         let (claims, secrets) = claims.await?;
@@ -123,7 +123,7 @@ impl ClaimStore for SqliteStore {
             return Ok(Claims::default());
         }
         let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
-        let claims = self.write_rows("recall", jobs.len(), move |connection| {
+        let claims = self.connections.writer.write("recall", jobs.len(), move |connection| {
             Box::pin(async move { claimed(connection, claim, &jobs, corrupt_rows).await })
         });
         let (claims, secrets) = claims.await?;
@@ -132,16 +132,18 @@ impl ClaimStore for SqliteStore {
 
     async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
         let over = now.minus(LEASE_KEPT);
-        self.write("renew", move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query(RENEW).bind(executor).bind(until);
-                query.execute(&mut *connection).await?;
-                let query = sqlx::query(REMOVE_LEASES).bind(executor).bind(over);
-                query.execute(connection).await?;
-                Ok(())
+        self.connections
+            .writer
+            .write("renew", 1, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query(RENEW).bind(executor).bind(until);
+                    query.execute(&mut *connection).await?;
+                    let query = sqlx::query(REMOVE_LEASES).bind(executor).bind(over);
+                    query.execute(connection).await?;
+                    Ok(())
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn aborts(&self) -> Result<Aborts> {
@@ -164,10 +166,12 @@ impl ClaimStore for SqliteStore {
             return Ok(Committed::default());
         }
         let completions = completions.to_vec();
-        self.write_rows("commit", completions.len(), move |connection| {
-            Box::pin(commits::commit(connection, now, completions))
-        })
-        .await
+        self.connections
+            .writer
+            .write("commit", completions.len(), move |connection| {
+                Box::pin(commits::commit(connection, now, completions))
+            })
+            .await
     }
 
     async fn late(

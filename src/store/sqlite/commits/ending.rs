@@ -16,7 +16,7 @@ use crate::store::{Completion, StoreErrorKind};
 struct RunningRow(usize, Hex, u16, u8, i64, i64, u8, u8, Option<AlertColumns>);
 
 /// The jobs that run the attempt that a completion names, under the claim that it names.
-pub(in crate::store::sqlite) const RUNNING: &str = "
+pub(in super::super) const RUNNING: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(j.schedule_id), j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
         j.stop, coalesce(st.active_job_id = j.id, 0),
@@ -45,7 +45,7 @@ impl RunningRow {
 
 /// Decides what becomes of the jobs of a round. Also returns those of their schedules that have a
 /// notification preference. Jobs whose claim was lost are left out.
-pub(in crate::store::sqlite) async fn read(
+pub(in super::super) async fn read(
     connection: &mut SqliteConnection,
     round: &[&Completion],
 ) -> Outcome<(Vec<Ending>, Vec<AlertState>)> {

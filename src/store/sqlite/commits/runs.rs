@@ -10,7 +10,7 @@ use crate::store::sql::runs::{Runs, runs};
 use crate::store::sqlite::connection::values::{hex, json_rows, status_code};
 
 /// A run that began before the last known one does not count as the last.
-pub(in crate::store::sqlite) const COUNT_RUNS: &str = "
+pub(in super::super) const COUNT_RUNS: &str = "
     UPDATE schedule_state SET
         last_job_status = CASE WHEN r.run_at >= coalesce(last_run_at, 0) THEN r.status
                                ELSE last_job_status END,
@@ -23,7 +23,7 @@ pub(in crate::store::sqlite) const COUNT_RUNS: &str = "
     WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule";
 
 /// Updates the schedules of the jobs that are final.
-pub(super) async fn count_runs(
+pub(in super::super) async fn count_runs(
     connection: &mut SqliteConnection,
     endings: &[Ending],
 ) -> Outcome<()> {

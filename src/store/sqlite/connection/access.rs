@@ -6,7 +6,6 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use super::readers::Readers;
 use super::writer::Writer;
-use crate::domain::AccountId;
 use crate::store::Result;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
@@ -19,8 +18,8 @@ use crate::store::sqlite::{SqliteStore, failed_in};
 /// The connections to the file: one that writes, and a few that read.
 #[derive(Clone)]
 pub(in crate::store) struct Connections {
-    pub(in crate::store::sqlite) writer: Writer,
-    pub(in crate::store::sqlite) readers: Arc<Readers>,
+    pub(in super::super) writer: Writer,
+    pub(in super::super) readers: Arc<Readers>,
 }
 
 impl Database for SqliteStore {
@@ -28,14 +27,6 @@ impl Database for SqliteStore {
     const DIALECT: Dialect = Dialect::Sqlite;
 
     fn api(&self) -> &Connections {
-        &self.connections
-    }
-
-    fn scheduler(&self) -> &Connections {
-        &self.connections
-    }
-
-    fn executor(&self) -> &Connections {
         &self.connections
     }
 
@@ -49,28 +40,6 @@ impl Database for SqliteStore {
 
     fn corrupt_rows(&self) -> &Arc<CorruptRows> {
         &self.corrupt_rows
-    }
-
-    async fn history_transaction<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl Work<T>,
-    ) -> Result<T> {
-        self.connections.transaction(operation, work).await
-    }
-
-    /// Does nothing: the transaction that changed the account has also fenced the shards, because
-    /// writers take turns.
-    async fn fence_plan(&self, _: &'static str, _: AccountId) -> Result<()> {
-        Ok(())
-    }
-
-    async fn fence_suspension(&self, _: &'static str, _: AccountId) -> Result<()> {
-        Ok(())
-    }
-
-    async fn fence_deleted(&self, _: AccountId) -> Result<()> {
-        Ok(())
     }
 }
 
@@ -95,23 +64,6 @@ impl Access for Connections {
         reader.done(outcome).map_err(failed_in(operation))
     }
 
-    async fn patient_read<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl Work<T>,
-    ) -> Result<T> {
-        self.read(operation, work).await
-    }
-
-    async fn statement<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        rows: usize,
-        work: impl Work<T>,
-    ) -> Result<T> {
-        self.batch(operation, rows, work).await
-    }
-
     async fn batch<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -122,15 +74,6 @@ impl Access for Connections {
             Box::pin(async move { work(&mut Connection::from(connection)).await })
         });
         written.await
-    }
-
-    /// No lock is held by another transaction, because writers take turns.
-    async fn impatient_transaction<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl Work<T>,
-    ) -> Result<Option<T>> {
-        self.transaction(operation, work).await.map(Some)
     }
 }
 

@@ -5,22 +5,22 @@ use crate::store::sql::fault::{Fault, Outcome};
 
 /// The parts of a batch that are still to be read. One result has all rows of a part, so a damaged
 /// row makes all of it unreadable. Then each half is read by itself, until the row is alone.
-pub(in crate::store::sqlite) struct Bisection<'b, I>(Vec<&'b [I]>);
+pub(in super::super) struct Bisection<'b, I>(Vec<&'b [I]>);
 
 impl<'b, I> Bisection<'b, I> {
     /// Divides a batch into parts of at most `at_once` rows.
-    pub(in crate::store::sqlite) fn of(batch: &'b [I], at_once: usize) -> Self {
+    pub(in super::super) fn of(batch: &'b [I], at_once: usize) -> Self {
         Self(batch.chunks(at_once).rev().collect())
     }
 
     /// Returns the next part to read.
-    pub(in crate::store::sqlite) fn next(&mut self) -> Option<&'b [I]> {
+    pub(in super::super) fn next(&mut self) -> Option<&'b [I]> {
         self.0.pop()
     }
 
     /// Handles a part that could not be read. Its halves are read next. If the part is a single
     /// row, returns that row and the reason. Returns failures other than damage as errors.
-    pub(in crate::store::sqlite) fn halve(
+    pub(in super::super) fn halve(
         &mut self,
         part: &'b [I],
         fault: Fault,

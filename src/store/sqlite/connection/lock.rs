@@ -27,7 +27,7 @@ impl SqliteStore {
     }
 
     /// Takes the lock for a short time, without marking this process as the server.
-    pub(super) fn keep_others_away(&self) -> Outcome<ServerLock> {
+    pub(in super::super) fn keep_others_away(&self) -> Outcome<ServerLock> {
         let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why);
         // Two paths to the same file must find the same lock.
         let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());

@@ -119,7 +119,7 @@ fn writing(settings: &Settings) -> SqliteConnectOptions {
     }
 }
 
-pub(super) fn reading(settings: &Settings) -> SqliteConnectOptions {
+pub(in super::super) fn reading(settings: &Settings) -> SqliteConnectOptions {
     common(settings).pragma("cache_size", "-4000").pragma("query_only", "ON")
 }
 

@@ -17,7 +17,7 @@ use crate::store::StoreErrorKind;
 use crate::store::sql::fault::{Fault, Outcome};
 
 /// A pool of connections that read.
-pub(in crate::store::sqlite) struct Readers {
+pub(in super::super) struct Readers {
     options: SqliteConnectOptions,
     patience: Duration,
     places: Semaphore,
@@ -27,7 +27,7 @@ pub(in crate::store::sqlite) struct Readers {
 impl Readers {
     /// Creates a pool of at most `connections`, which are opened when they are needed. If all are
     /// in use, a caller waits for at most `patience`.
-    pub(in crate::store::sqlite) fn new(
+    pub(in super::super) fn new(
         options: SqliteConnectOptions,
         connections: u32,
         patience: Duration,
@@ -38,7 +38,7 @@ impl Readers {
     }
 
     /// Takes a connection out of the pool.
-    pub(in crate::store::sqlite) async fn take(&self) -> Outcome<Reader<'_>> {
+    pub(in super::super) async fn take(&self) -> Outcome<Reader<'_>> {
         let unavailable = |why| Fault::new(StoreErrorKind::Unavailable, why);
         let place = tokio::time::timeout(self.patience, self.places.acquire())
             .await
@@ -53,7 +53,7 @@ impl Readers {
     }
 
     /// Returns all rows of a query.
-    pub(in crate::store::sqlite) async fn all<T>(
+    pub(in super::super) async fn all<T>(
         &self,
         query: QueryAs<'_, Sqlite, T, SqliteArguments>,
     ) -> Outcome<Vec<T>>
@@ -66,7 +66,7 @@ impl Readers {
     }
 
     /// Returns the row of a query that always has one.
-    pub(in crate::store::sqlite) async fn one<T>(
+    pub(in super::super) async fn one<T>(
         &self,
         query: QueryAs<'_, Sqlite, T, SqliteArguments>,
     ) -> Outcome<T>
@@ -79,7 +79,7 @@ impl Readers {
     }
 
     /// Closes the pool. Later reads fail; reads in progress finish.
-    pub(in crate::store::sqlite) async fn close(&self) {
+    pub(in super::super) async fn close(&self) {
         use sqlx::Connection;
         self.places.close();
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
@@ -92,7 +92,7 @@ impl Readers {
 }
 
 /// A connection that was taken out of the pool.
-pub(super) struct Reader<'r> {
+pub(in super::super) struct Reader<'r> {
     readers: &'r Readers,
     connection: Option<SqliteConnection>,
     _place: SemaphorePermit<'r>,
@@ -100,7 +100,7 @@ pub(super) struct Reader<'r> {
 
 impl Reader<'_> {
     /// Puts the connection back, or drops it if the read has failed.
-    pub(super) fn done<T>(mut self, outcome: Outcome<T>) -> Outcome<T> {
+    pub(in super::super) fn done<T>(mut self, outcome: Outcome<T>) -> Outcome<T> {
         if outcome.is_err() {
             self.connection = None;
         }

@@ -71,7 +71,7 @@ impl SqliteStore {
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
-pub(in crate::store::sqlite) async fn standing(
+pub(in super::super) async fn standing(
     connection: &mut SqliteConnection,
 ) -> Outcome<Option<String>> {
     version::standing(&mut Connection::from(connection), newest(&known())).await

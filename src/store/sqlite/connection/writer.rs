@@ -57,7 +57,7 @@ struct Work {
 
 /// A handle of the writer.
 #[derive(Clone)]
-pub(super) struct Writer {
+pub(in super::super) struct Writer {
     queue: mpsc::Sender<Work>,
 }
 
@@ -71,7 +71,7 @@ impl Writer {
     ///
     /// # Errors
     /// If the operating system cannot create the thread.
-    pub(in crate::store::sqlite) fn start(
+    pub(in super::super) fn start(
         tasks: &Tasks,
         options: SqliteConnectOptions,
         connection: SqliteConnection,
@@ -84,7 +84,7 @@ impl Writer {
     }
 
     /// Runs `work`, which writes about `rows` rows, in a transaction. Returns after the commit.
-    pub(in crate::store::sqlite) async fn write<T, W>(
+    pub(in super::super) async fn write<T, W>(
         &self,
         operation: &'static str,
         rows: usize,
@@ -317,10 +317,16 @@ mod tests {
     #[tokio::test]
     async fn work_that_fails_alone_or_panics_is_undone() {
         let (store, _folder) = store().await;
-        let failed = store.write("a", |c| Box::pin(note(c, "failed", None, refused()))).await;
+        let failed = store
+            .connections
+            .writer
+            .write("a", 1, |c| Box::pin(note(c, "failed", None, refused())))
+            .await;
         assert_eq!(failed.expect_err("refused").kind(), StoreErrorKind::Rejected);
         let panicked: Result<()> = store
-            .write("b", |c| {
+            .connections
+            .writer
+            .write("b", 1, |c| {
                 Box::pin(async move {
                     note(c, "panicked", None, Ok(())).await?;
                     panic!("in the middle of a write")
@@ -329,7 +335,12 @@ mod tests {
             .await;
         assert_eq!(panicked.expect_err("panicked").kind(), StoreErrorKind::Internal);
         assert!(noted(&store).await.is_empty());
-        store.write("c", |c| Box::pin(note(c, "fine", None, Ok(())))).await.expect("it goes on");
+        store
+            .connections
+            .writer
+            .write("c", 1, |c| Box::pin(note(c, "fine", None, Ok(()))))
+            .await
+            .expect("it goes on");
         assert_eq!(noted(&store).await, ["fine"]);
     }
 
@@ -338,16 +349,22 @@ mod tests {
         let (store, _folder) = store().await;
         let (open, gate) = oneshot::channel();
         // While the first write occupies the writer, the others gather in the queue.
-        let first = store.write("a", |c| Box::pin(note(c, "first", Some(gate), Ok(()))));
-        let one = store.write("b", |c| Box::pin(note(c, "one", None, Ok(()))));
-        let two = store.write("c", |c| Box::pin(note(c, "two", None, refused())));
-        let three = store.write("d", |c| {
+        let first = store
+            .connections
+            .writer
+            .write("a", 1, |c| Box::pin(note(c, "first", Some(gate), Ok(()))));
+        let one =
+            store.connections.writer.write("b", 1, |c| Box::pin(note(c, "one", None, Ok(()))));
+        let two =
+            store.connections.writer.write("c", 1, |c| Box::pin(note(c, "two", None, refused())));
+        let three = store.connections.writer.write("d", 1, |c| {
             Box::pin(async move {
                 note(c, "three", None, Ok(())).await?;
                 panic!("in the middle of a write")
             })
         });
-        let four = store.write("e", |c| Box::pin(note(c, "four", None, Ok(()))));
+        let four =
+            store.connections.writer.write("e", 1, |c| Box::pin(note(c, "four", None, Ok(()))));
         let opener = async {
             tokio::task::yield_now().await;
             open.send(()).expect("it waits");
@@ -365,13 +382,22 @@ mod tests {
         let (store, _folder) = store().await;
         let (open, gate) = oneshot::channel();
         {
-            let mut write =
-                pin!(store.write("a", |c| Box::pin(note(c, "orphan", Some(gate), Ok(())))));
+            let mut write = pin!(store.connections.writer.write("a", 1, |c| Box::pin(note(
+                c,
+                "orphan",
+                Some(gate),
+                Ok(())
+            ))));
             let first_poll = poll_fn(|context| Poll::Ready(write.as_mut().poll(context))).await;
             assert!(first_poll.is_pending());
         }
         open.send(()).expect("it waits, or will");
-        store.write("b", |c| Box::pin(note(c, "next", None, Ok(())))).await.expect("write");
+        store
+            .connections
+            .writer
+            .write("b", 1, |c| Box::pin(note(c, "next", None, Ok(()))))
+            .await
+            .expect("write");
         assert_eq!(noted(&store).await, ["next", "orphan"]);
     }
 
@@ -379,14 +405,21 @@ mod tests {
     async fn closing_ends_what_was_handed_over() {
         let (store, _folder) = store().await;
         let (open, gate) = oneshot::channel();
-        let write = store.write("a", |c| Box::pin(note(c, "last", Some(gate), Ok(()))));
+        let write = store
+            .connections
+            .writer
+            .write("a", 1, |c| Box::pin(note(c, "last", Some(gate), Ok(()))));
         let opener = async {
             tokio::task::yield_now().await;
             open.send(()).expect("it waits");
         };
         let (written, (), ()) = tokio::join!(write, store.close(), opener);
         written.expect("it was handed over before");
-        let after = store.write("b", |c| Box::pin(note(c, "late", None, Ok(())))).await;
+        let after = store
+            .connections
+            .writer
+            .write("b", 1, |c| Box::pin(note(c, "late", None, Ok(()))))
+            .await;
         assert_eq!(after.expect_err("closed").kind(), StoreErrorKind::Unavailable);
     }
 }

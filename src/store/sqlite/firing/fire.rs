@@ -69,7 +69,7 @@ impl StoredRow {
     }
 }
 
-pub(in crate::store::sqlite) const STORED: &str = "
+pub(in super::super) const STORED: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.account_id), hex(s.version_id), s.overlap_policy, st.next_tick,
         iif(st.active_job_id IS NULL, NULL, hex(st.active_job_id)),
@@ -82,7 +82,7 @@ pub(in crate::store::sqlite) const STORED: &str = "
 
 /// The shard is a column of each row. As a parameter of its own, it would make the planner scan the
 /// whole shard.
-pub(in crate::store::sqlite) const ADVANCE: &str = "
+pub(in super::super) const ADVANCE: &str = "
     UPDATE schedule_state
     SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held,
         fired_up_to = a.fired_up_to
@@ -94,7 +94,7 @@ pub(in crate::store::sqlite) const ADVANCE: &str = "
 
 /// If an executor is given, the jobs that can start are its claims from the beginning. So they are
 /// written only once, and never enter the index of waiting jobs.
-pub(in crate::store::sqlite) const INSERT: &str = "
+pub(in super::super) const INSERT: &str = "
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       attempt_number, max_attempts, wake_at, claimed_by, created_at, updated_at,
                       started_at, attempt_started_at)
@@ -107,7 +107,7 @@ pub(in crate::store::sqlite) const INSERT: &str = "
 
 /// The shards whose epoch is the caller's. Each has the number of changes of accounts, and the
 /// accounts that were changed last.
-pub(super) const FENCES: &str = "
+pub(in super::super) const FENCES: &str = "
     SELECT json_group_array(json_array(shard, suspensions, json(changed)))
     FROM json_each(?1) AS e CROSS JOIN shards AS s
     WHERE s.shard = e.value ->> 0 AND s.epoch = e.value ->> 1";
@@ -129,7 +129,7 @@ impl Changes {
 }
 
 /// Fires a batch. If `executor` is given, it claims the jobs that can start.
-pub(in crate::store::sqlite) async fn fire(
+pub(in super::super) async fn fire(
     connection: &mut SqliteConnection,
     fences: Vec<Fence>,
     now: Timestamp,

@@ -11,15 +11,15 @@ use sqlx::SqliteConnection;
 
 use super::claims::{Secrets, claimed};
 use super::connection::bisect::Bisection;
-use super::connection::values::{Hex, hex, json_ids, json_rows, rows_of};
+use super::connection::values::{Hex, hex, json_rows, rows_of};
 use super::{SqliteStore, failed_in};
-use crate::domain::shard::{Epoch, ShardId};
+use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::sql::fault::{Fault, Outcome};
-use crate::store::sql::shards;
+use crate::store::sql::firing;
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
@@ -32,13 +32,6 @@ pub(super) const NEXT_TICKS: &str = "
           WHERE st.shard = ?1 AND st.schedule_id > ?2 AND st.next_tick IS NOT NULL
             AND s.id = st.schedule_id
           ORDER BY st.schedule_id LIMIT ?3)";
-
-pub(super) const UNSTARTED: &str = "
-    SELECT unhex(e.value),
-           (SELECT count(*) FROM (SELECT 1 FROM runs INDEXED BY runs_unstarted
-                                  WHERE status = 0 AND attempt_number = 0
-                                    AND schedule_id = unhex(e.value) LIMIT ?2))
-    FROM json_each(?1) AS e";
 
 /// The first number says which of the schedules asked for a row is about.
 pub(super) const CANDIDATES: &str = "
@@ -107,27 +100,12 @@ impl CandidateRow {
 
 #[async_trait]
 impl FiringStore for SqliteStore {
-    async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
-        shards::set_up_shards(self, wanted).await
-    }
-
-    async fn installation(&self, proposed: u32) -> Result<u32> {
-        shards::installation(self, proposed).await
-    }
-
-    async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
-        shards::raise_epoch(self, shard, replica, now).await
-    }
-
     async fn unstarted(
         &self,
         schedules: &[ScheduleId],
         most: u32,
     ) -> Result<HashMap<ScheduleId, u32>> {
-        let query = sqlx::query_as(UNSTARTED).bind(json_ids(schedules)).bind(most);
-        let counted: Vec<(ScheduleId, u32)> =
-            self.connections.readers.all(query).await.map_err(failed_in("unstarted"))?;
-        Ok(counted.into_iter().collect())
+        firing::unstarted(self, schedules, most).await
     }
 
     async fn next_ticks(
@@ -181,10 +159,12 @@ impl FiringStore for SqliteStore {
         check(fences, now, firings)?;
         let fences = fences.to_vec();
         let (firings, corrupt_rows) = (firings.to_vec(), self.corrupt_rows.clone());
-        self.write_rows("fire", firings.len(), move |connection| {
-            Box::pin(fire(connection, fences, now, firings, None, corrupt_rows))
-        })
-        .await
+        self.connections
+            .writer
+            .write("fire", firings.len(), move |connection| {
+                Box::pin(fire(connection, fences, now, firings, None, corrupt_rows))
+            })
+            .await
     }
 
     async fn fire_and_claim(
@@ -196,9 +176,10 @@ impl FiringStore for SqliteStore {
         check(fences, claim.now, firings)?;
         let fences = fences.to_vec();
         let (claim, firings, corrupt_rows) = (*claim, firings.to_vec(), self.corrupt_rows.clone());
-        let fired = self.write_rows("fire_and_claim", firings.len(), move |connection| {
-            Box::pin(fire_and_claim(connection, fences, claim, firings, corrupt_rows))
-        });
+        let fired =
+            self.connections.writer.write("fire_and_claim", firings.len(), move |connection| {
+                Box::pin(fire_and_claim(connection, fences, claim, firings, corrupt_rows))
+            });
         let (fired, claims, secrets) = fired.await?;
         Ok((fired, self.encrypted_fields.open_claims(claims, secrets)))
     }

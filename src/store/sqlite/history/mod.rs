@@ -12,7 +12,7 @@ use prune::prune;
 impl Upkept for SqliteStore {
     async fn check_writable(&self) -> Result<()> {
         // Takes the write lock and does nothing else, which shows that the file can be written to.
-        self.write("ping", |_| Box::pin(async { Ok(()) })).await
+        self.connections.writer.write("ping", 1, |_| Box::pin(async { Ok(()) })).await
     }
 
     async fn own_time(&self) -> Result<Option<Timestamp>> {
@@ -24,9 +24,11 @@ impl Upkept for SqliteStore {
     }
 
     async fn prune_history(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
-        self.write_rows("prune", limit as usize, move |connection| {
-            Box::pin(prune(connection, before, limit))
-        })
-        .await
+        self.connections
+            .writer
+            .write("prune", limit as usize, move |connection| {
+                Box::pin(prune(connection, before, limit))
+            })
+            .await
     }
 }

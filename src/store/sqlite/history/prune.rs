@@ -10,7 +10,7 @@ use crate::store::sql::fault::Outcome;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sqlite::connection::values::key_from;
 
-pub(in crate::store::sqlite) async fn prune(
+pub(in super::super) async fn prune(
     connection: &mut SqliteConnection,
     before: Timestamp,
     limit: u32,
@@ -37,7 +37,7 @@ pub(in crate::store::sqlite) async fn prune(
 
 /// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
 /// while the schedule may have any number of newer ones.
-pub(in crate::store::sqlite) const PRUNE_VERSIONS: &str = "
+pub(in super::super) const PRUNE_VERSIONS: &str = "
     DELETE FROM schedule_versions WHERE id IN
         (SELECT v.id FROM schedule_versions AS v
          WHERE v.retired_at < ?1
@@ -52,7 +52,7 @@ pub(in crate::store::sqlite) const PRUNE_VERSIONS: &str = "
          ORDER BY v.retired_at LIMIT ?2)";
 
 /// No job has ended before its run was due, so the old ones are at the lower end of the key.
-pub(in crate::store::sqlite) const OLD_JOBS: &str = "
+pub(in super::super) const OLD_JOBS: &str = "
     SELECT id FROM jobs WHERE id < ?1 AND completed_at < ?2
     ORDER BY id LIMIT ?3";
 

@@ -237,10 +237,6 @@ flaky! { JobStore:
 }
 
 flaky! { FiringStore:
-    fn set_up_shards(&self, wanted: u16) -> u16;
-    fn installation(&self, proposed: u32) -> u32;
-    // The repeated call raises it again, and the caller leads with the higher epoch.
-    fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Epoch;
     fn next_ticks(&self, shard: ShardId, after: Option<ScheduleId>, limit: u32) -> Vec<DueEntry>;
     fn candidates(
         &self,
@@ -401,6 +397,10 @@ flaky! { IdempotencyStore:
 }
 
 flaky! { LeadershipStore:
+    fn set_up_shards(&self, wanted: u16) -> u16;
+    fn installation(&self, proposed: u32) -> u32;
+    // The repeated call raises it again, and the caller leads with the higher epoch.
+    fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Epoch;
     fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> ();
     fn end_replica(&self, name: &str) -> ();
     fn leadership(&self, now: Timestamp) -> Leadership;

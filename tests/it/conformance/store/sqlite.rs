@@ -9,8 +9,8 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::plan::UNLIMITED;
 use punctual::store::sqlite::{Settings, SqliteStore};
 use punctual::store::{
-    AccountStore, End, Fate, Fired, FiringStore, Result, ScheduleStore, SealedTable, SecretStore,
-    SharedStore, StoreErrorKind,
+    AccountStore, End, Fate, Fired, LeadershipStore, Result, ScheduleStore, SealedTable,
+    SecretStore, SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
