@@ -24,6 +24,11 @@ impl Gathering {
         Self { began: now, until: now + NEXT }
     }
 
+    /// One that ends at once.
+    pub(super) fn over(now: Duration) -> Self {
+        Self { began: now.saturating_sub(ALL), until: now }
+    }
+
     /// Goes on because another shard has brought due ticks.
     pub(super) fn go_on(&mut self, now: Duration) {
         self.until = (now + NEXT).min(self.began + ALL);
@@ -48,5 +53,8 @@ mod tests {
         assert_eq!(gathering.until(), ms(1_009));
         gathering.go_on(ms(1_099));
         assert_eq!(gathering.until(), ms(1_100));
+        let mut over = Gathering::over(ms(1_000));
+        over.go_on(ms(1_000));
+        assert_eq!(over.until(), ms(1_000), "it is not begun again");
     }
 }

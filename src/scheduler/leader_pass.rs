@@ -99,6 +99,8 @@ impl<'a> LeaderPass<'a> {
         pace: &'a BatchSize,
     ) -> Self {
         pending.land();
+        // Ticks that an earlier pass has left have waited for the others already.
+        let left = (pending.len() > 0).then(|| parts.context.clock.monotonic());
         Self {
             parts,
             led,
@@ -111,7 +113,7 @@ impl<'a> LeaderPass<'a> {
             serving: FuturesUnordered::new(),
             firing: FuturesUnordered::new(),
             flights: Flights::default(),
-            gathering: None,
+            gathering: left.map(Gathering::over),
             report: PassReport::default(),
         }
     }
