@@ -1,4 +1,4 @@
-//! Benchmarks the evaluation of a cadence, also as a ratio to the bare crate `cron` in UTC.
+//! Benchmarks the evaluation of a recurrence, also as a ratio to the bare crate `cron` in UTC.
 //!
 //! `cargo bench --bench cron` prints a table and asserts nothing.
 #![allow(

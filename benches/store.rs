@@ -80,7 +80,8 @@ async fn on_sqlite(folder: &Path) -> (&'static str, Duration, SharedStore) {
          INSERT INTO bare SELECT randomblob(16), zeroblob(100) FROM n",
     );
     let bare = bare.await;
-    let store = SqliteStore::open(&sqlite::Settings::new(folder.join("store.db")), &sealer()).await;
+    let store =
+        SqliteStore::open(&sqlite::SqliteSettings::new(folder.join("store.db")), &sealer()).await;
     let store = store.expect("open");
     store.migrate().await.expect("migrate");
     ("SQLite", bare, Arc::new(store))
@@ -94,7 +95,8 @@ async fn on_postgres(url: &str) -> (&'static str, Duration, SharedStore) {
          FROM generate_series(1, {})",
     );
     let bare = bare.await;
-    let store = PostgresStore::open(&postgres::Settings::new(url), &sealer()).expect("open");
+    let store =
+        PostgresStore::open(&postgres::PostgresSettings::new(url), &sealer()).expect("open");
     store.migrate().await.expect("migrate");
     ("PostgreSQL", bare, Arc::new(store))
 }
@@ -143,7 +145,7 @@ impl Bench {
         let account = AccountId::new(next, random.bits());
         let write = || {
             let entry = AuditId::new(next, random.bits());
-            WriteContext { account, now: next, author: Author::SERVICE, entry, once: None }
+            WriteContext { account, now: next, author: Author::SERVICE, entry, idempotency: None }
         };
         assert!(store.create_account(&write(), "bench", UNLIMITED).await.expect("an account"));
         let mut schedules: Vec<_> =

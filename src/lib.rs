@@ -16,11 +16,14 @@ pub mod cluster;
 pub mod queue;
 pub mod store;
 
+pub mod local_executor;
+
 pub mod outbound;
 
 pub mod channels;
 
 pub mod accounts;
+pub mod inspection;
 pub mod notifications;
 pub mod schedules;
 
@@ -29,6 +32,7 @@ pub mod notify;
 pub mod scheduler;
 
 pub mod api;
+pub mod dashboard;
 pub mod operations;
 
 pub mod config;

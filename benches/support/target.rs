@@ -66,7 +66,7 @@ impl Target {
             load::runtime().block_on(async move {
                 let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await;
                 let listener = listener.expect("a free port");
-                tell.send(listener.local_addr().expect("bound")).expect("somebody waits");
+                tell.send(listener.local_addr().expect("bound")).expect("the caller waits");
                 while let Ok((stream, _)) = listener.accept().await {
                     tokio::spawn(serve(stream, inner.clone()));
                 }

@@ -13,7 +13,7 @@ use super::limiter::{Admission, RateLimiter, RateLimits, Windows};
 use crate::domain::key::{ApiKey, KeyDigest, Scope};
 use crate::domain::plan::{Plan, Plans};
 use crate::domain::{AccountId, KeyId, Timestamp};
-use crate::queue::Standing;
+use crate::queue::WindowState;
 use crate::runtime::Clock;
 use crate::store::{KnownKey, SharedStore, StoreError};
 
@@ -68,12 +68,12 @@ pub enum Refusal {
 
 /// The result of the authentication and rate limiting of a call.
 #[derive(Debug)]
-pub struct Decision {
+pub struct AccessDecision {
     /// The caller, or the reason for the refusal.
     pub outcome: Result<Caller, Refusal>,
     /// The state of the rate-limit window that is closest to exhaustion; absent if no window is
     /// enabled.
-    pub standing: Option<Standing>,
+    pub standing: Option<WindowState>,
 }
 
 /// A cached key and the time of its lookup.
@@ -119,7 +119,7 @@ pub struct Authenticator {
     limiter: RateLimiter,
     clock: Clock,
     plans: Arc<Plans>,
-    known: Cache<[u8; 32], Arc<CachedKey>>,
+    keys: Cache<[u8; 32], Arc<CachedKey>>,
     unknown: Cache<[u8; 32], Timestamp>,
     /// Client addresses that made calls without a valid key, with the time of the last such call.
     failing: Cache<String, Timestamp>,
@@ -130,9 +130,9 @@ impl Authenticator {
     /// Creates an authenticator that looks up keys in `store` and counts calls with `limiter`. The
     /// limits of a key come from its account's plan, one of `plans`.
     pub fn new(store: SharedStore, limiter: RateLimiter, clock: Clock, plans: Arc<Plans>) -> Self {
-        let (known, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
+        let (keys, unknown) = (Cache::new(REMEMBERED), Cache::new(REMEMBERED));
         let (failing, uses) = (Cache::new(REMEMBERED), KeyUses::default());
-        Self { store, limiter, clock, plans, known, unknown, failing, uses }
+        Self { store, limiter, clock, plans, keys, unknown, failing, uses }
     }
 
     /// Returns the worker that writes the last use of each key to the store.
@@ -147,7 +147,7 @@ impl Authenticator {
 
     /// Authenticates a call from `address` and counts it: for its key if the key is valid, else for
     /// the address.
-    pub async fn admit(&self, presented: Presented<'_>, address: IpAddr) -> Decision {
+    pub async fn admit(&self, presented: Presented<'_>, address: IpAddr) -> AccessDecision {
         let now = self.clock.now();
         let text = match presented {
             Presented::Nothing => return self.refuse(Refusal::Missing, address, now).await,
@@ -155,26 +155,26 @@ impl Authenticator {
             Presented::Text(text) => text,
         };
         let digest = KeyDigest(Sha256::digest(text.as_bytes()).into());
-        let known = match self.known.get(&digest.0) {
-            Some(known) => self.renewed(known, digest, now).await.map_err(Refused::uncounted),
+        let cached = match self.keys.get(&digest.0) {
+            Some(cached) => self.renewed(cached, digest, now).await.map_err(Refused::uncounted),
             None => self.first_seen(text, digest, address, now).await,
         };
         let judged =
-            known.and_then(|known| Ok((known.caller(now).map_err(Refused::uncounted)?, known)));
+            cached.and_then(|cached| Ok((cached.caller(now).map_err(Refused::uncounted)?, cached)));
         match judged {
-            Ok((caller, known)) => {
-                let counted = self.limiter.count(&known.subject, &known.windows, now).await;
+            Ok((caller, cached)) => {
+                let counted = self.limiter.count(&cached.subject, &cached.windows, now).await;
                 let Admission { allowed, standing } = counted;
-                if allowed && !known.used.swap(true, Ordering::Relaxed) {
+                if allowed && !cached.used.swap(true, Ordering::Relaxed) {
                     self.uses.note((caller.account, caller.key), now);
                 }
                 let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
-                Decision { outcome, standing }
+                AccessDecision { outcome, standing }
             }
             Err(Refused { why, counted: Some(counted) }) => decide(why, counted),
             Err(Refused { why: why @ Refusal::Store(_), .. }) => {
                 let standing = self.limiter.peek_subject(&subject(address), now).await.standing;
-                Decision { outcome: Err(why), standing }
+                AccessDecision { outcome: Err(why), standing }
             }
             Err(Refused { why, .. }) => self.refuse(why, address, now).await,
         }
@@ -188,18 +188,18 @@ impl Authenticator {
     /// Returns a cached key, refreshed from the store if the cached entry is too old.
     async fn renewed(
         &self,
-        known: Arc<CachedKey>,
+        cached: Arc<CachedKey>,
         digest: KeyDigest,
         now: Timestamp,
     ) -> Result<Arc<CachedKey>, Refusal> {
-        let age = now.since(known.asked_at);
-        if age < RENEW || (age < FRESH && known.renewing.swap(true, Ordering::Relaxed)) {
-            return Ok(known);
+        let age = now.since(cached.asked_at);
+        if age < RENEW || (age < FRESH && cached.renewing.swap(true, Ordering::Relaxed)) {
+            return Ok(cached);
         }
-        match self.look_up(known.id, digest, now).await {
-            Err(Refusal::Store(_)) if age < FRESH => Ok(known),
+        match self.look_up(cached.id, digest, now).await {
+            Err(Refusal::Store(_)) if age < FRESH => Ok(cached),
             Err(Refusal::Invalid) => {
-                self.known.remove(&digest.0);
+                self.keys.remove(&digest.0);
                 Err(Refusal::Invalid)
             }
             renewed => renewed,
@@ -263,14 +263,14 @@ impl Authenticator {
         let subject = subject_of_key(key.account, id);
         let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
         let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
-        let known =
+        let cached =
             Arc::new(CachedKey { id, key, subject, windows, asked_at: now, renewing, used });
-        self.known.insert(digest.0, known.clone());
-        Ok(known)
+        self.keys.insert(digest.0, cached.clone());
+        Ok(cached)
     }
 
     /// Counts a call without a valid key for its address and refuses it.
-    async fn refuse(&self, refusal: Refusal, address: IpAddr, now: Timestamp) -> Decision {
+    async fn refuse(&self, refusal: Refusal, address: IpAddr, now: Timestamp) -> AccessDecision {
         let address = subject(address);
         let counted = self.limiter.count_subject(&address, now).await;
         self.failing.insert(address, now);
@@ -279,8 +279,8 @@ impl Authenticator {
 }
 
 /// Returns the decision on a counted call without a valid key.
-fn decide(why: Refusal, Admission { allowed, standing }: Admission) -> Decision {
-    Decision { outcome: Err(if allowed { why } else { Refusal::TooMany }), standing }
+fn decide(why: Refusal, Admission { allowed, standing }: Admission) -> AccessDecision {
+    AccessDecision { outcome: Err(if allowed { why } else { Refusal::TooMany }), standing }
 }
 
 /// Returns the subject under which the calls of a key are counted.
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_counted_for_a_key_names_its_account() {
+    fn counters_of_a_key_name_its_account() {
         let [account, key] = [[1; 16], [2; 16]];
         let (account, key) = (AccountId::from_bytes(account), KeyId::from_bytes(key));
         assert_eq!(subject_of_key(account, key), format!("key:{account}:{key}"));

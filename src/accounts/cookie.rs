@@ -1,4 +1,4 @@
-//! The session cookie. No page uses it yet. The API never reads it: API calls authenticate with a
+//! The session cookie of the dashboard. The API never reads it: API calls authenticate with a
 //! key, and a cookie beside the key has no effect.
 
 use std::time::Duration;

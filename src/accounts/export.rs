@@ -8,8 +8,8 @@ use crate::domain::key::KeyRecord;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::{
-    Account, AuditEntry, AuditQuery, Delivery, DeliveryQuery, Invitation, JobQuery, KnownSecret,
-    Member, ScheduleQuery, ScheduleSort, SortField, SortValue, StoredChannel, StoredMonth,
+    Account, AccountMember, AuditEntry, AuditQuery, Delivery, DeliveryQuery, Invitation, JobQuery,
+    KnownSecret, ScheduleQuery, ScheduleSort, SortField, SortValue, StoredChannel, StoredMonth,
     StoredPreference, StoredSkip, StoredVersion,
 };
 
@@ -29,7 +29,7 @@ pub enum Exported {
     /// The account itself.
     Account(Account),
     /// A member of the account.
-    Member(Member),
+    Member(AccountMember),
     /// A pending invitation.
     Invitation(Invitation),
     /// A key.
@@ -57,7 +57,7 @@ pub enum Exported {
 }
 
 /// The receiver of the exported objects, called once per object.
-pub type Sink<'a> = &'a mut (dyn FnMut(Exported) -> Result<(), AccountError> + Send);
+pub type ExportSink<'a> = &'a mut (dyn FnMut(Exported) -> Result<(), AccountError> + Send);
 
 impl Accounts {
     /// Exports all data of an account to `sink`, page by page, and returns the number of objects.
@@ -66,13 +66,17 @@ impl Accounts {
     ///
     /// # Errors
     /// If the store or the sink fails.
-    pub async fn export(&self, account: &Account, sink: Sink<'_>) -> Result<u64, AccountError> {
+    pub async fn export(
+        &self,
+        account: &Account,
+        sink: ExportSink<'_>,
+    ) -> Result<u64, AccountError> {
         let mut count = 0;
         let mut sink = |exported: Exported| {
             count += 1;
             sink(exported)
         };
-        let sink: Sink<'_> = &mut sink;
+        let sink: ExportSink<'_> = &mut sink;
         let (store, id) = (&self.store, account.id);
         sink(Exported::Account(account.clone()))?;
         store.members(id).await?.into_iter().map(Exported::Member).try_for_each(&mut *sink)?;
@@ -92,7 +96,11 @@ impl Accounts {
         Ok(count)
     }
 
-    async fn export_channels(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+    async fn export_channels(
+        &self,
+        id: AccountId,
+        sink: ExportSink<'_>,
+    ) -> Result<(), AccountError> {
         for channel in self.store.channels(id).await? {
             // The channel was deleted between the two reads.
             let Some(stored) = self.store.channel(id, channel.id).await? else { continue };
@@ -101,11 +109,16 @@ impl Accounts {
         Ok(())
     }
 
-    async fn export_schedules(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+    async fn export_schedules(
+        &self,
+        id: AccountId,
+        sink: ExportSink<'_>,
+    ) -> Result<(), AccountError> {
         let mut query = ScheduleQuery {
             contains: None,
             is_enabled: None,
             http_method: None,
+            is_failing: None,
             sort: ScheduleSort { field: SortField::CreatedAt, descending: false },
             after: None,
             offset: 0,
@@ -132,7 +145,11 @@ impl Accounts {
         }
     }
 
-    async fn export_versions(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+    async fn export_versions(
+        &self,
+        id: AccountId,
+        sink: ExportSink<'_>,
+    ) -> Result<(), AccountError> {
         let mut after = None;
         loop {
             let page = self.store.versions(id, after, VERSIONS).await?;
@@ -144,19 +161,8 @@ impl Accounts {
         }
     }
 
-    async fn export_jobs(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
-        let mut query = JobQuery {
-            schedule: None,
-            status: None,
-            trigger: None,
-            from: None,
-            to: None,
-            after: None,
-            offset: 0,
-            limit: PAGE,
-            max_response_bytes: 0,
-            max_bytes: PAGE_BYTES,
-        };
+    async fn export_jobs(&self, id: AccountId, sink: ExportSink<'_>) -> Result<(), AccountError> {
+        let mut query = JobQuery::newest(PAGE, PAGE_BYTES);
         loop {
             let page = self.store.jobs(id, &query).await?;
             let ids: Vec<JobId> = page.jobs.into_iter().map(|job| job.id).collect();
@@ -175,7 +181,7 @@ impl Accounts {
         }
     }
 
-    async fn export_skips(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+    async fn export_skips(&self, id: AccountId, sink: ExportSink<'_>) -> Result<(), AccountError> {
         let mut after = None;
         loop {
             let page = self.store.skips_of(id, after, PAGE).await?;
@@ -185,7 +191,11 @@ impl Accounts {
         }
     }
 
-    async fn export_deliveries(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+    async fn export_deliveries(
+        &self,
+        id: AccountId,
+        sink: ExportSink<'_>,
+    ) -> Result<(), AccountError> {
         let mut query = DeliveryQuery { limit: PAGE, ..DeliveryQuery::default() };
         loop {
             let page = self.store.deliveries(id, &query).await?;
@@ -199,7 +209,11 @@ impl Accounts {
         }
     }
 
-    async fn export_audit_log(&self, id: AccountId, sink: Sink<'_>) -> Result<(), AccountError> {
+    async fn export_audit_log(
+        &self,
+        id: AccountId,
+        sink: ExportSink<'_>,
+    ) -> Result<(), AccountError> {
         let mut query = AuditQuery {
             from: None,
             to: None,

@@ -6,7 +6,7 @@ use super::local_counters::LocalCounters;
 use super::shared_counters::SharedCounters;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plan;
-use crate::queue::{SharedQueue, Standing, Verdict, Window};
+use crate::queue::{RateVerdict, SharedQueue, Window, WindowState};
 
 /// The rate limits of a key, or of a client address without a valid key. 0 disables a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Admission {
     /// `true` if every window has room.
     pub allowed: bool,
     /// The state of the window that is closest to exhaustion; absent if no window is enabled.
-    pub standing: Option<Standing>,
+    pub standing: Option<WindowState>,
 }
 
 /// Counts calls over all replicas in fixed windows. A caller that uses up one window at its end and
@@ -122,7 +122,7 @@ impl RateLimiter {
 }
 
 /// Returns the window with the fewest remaining calls; of equal ones, the one that resets later.
-fn nearest(verdict: &Verdict, shown: usize) -> Option<Standing> {
+fn nearest(verdict: &RateVerdict, shown: usize) -> Option<WindowState> {
     let shown = verdict.standings.iter().take(shown);
     shown.min_by(|a, b| a.remaining.cmp(&b.remaining).then(b.resets_at.cmp(&a.resets_at))).copied()
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::domain::Timestamp;
-use crate::queue::{Standing, Verdict, Window};
+use crate::queue::{RateVerdict, Window, WindowState};
 
 /// The maximum number of subjects per window; all further subjects share one count.
 const SUBJECTS: usize = 50_000;
@@ -15,19 +15,19 @@ const OTHERS: &str = "";
 /// Counters in fixed windows that are aligned to the Unix epoch.
 #[derive(Default)]
 pub(super) struct LocalCounters {
-    spans: Mutex<HashMap<Duration, Span>>,
+    spans: Mutex<HashMap<Duration, WindowCounts>>,
 }
 
 /// The counts of a window's current period.
 #[derive(Default)]
-struct Span {
+struct WindowCounts {
     period: i64,
     counts: HashMap<String, u32>,
 }
 
 impl LocalCounters {
     /// Counts a call in all windows, or in none if one is full.
-    pub(super) fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Verdict {
+    pub(super) fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> RateVerdict {
         let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
         let mut standings: Vec<_> =
             windows.iter().map(|window| standing(&mut spans, subject, *window, now)).collect();
@@ -40,7 +40,7 @@ impl LocalCounters {
                 }
             }
         }
-        Verdict { standings, allowed }
+        RateVerdict { standings, allowed }
     }
 
     /// Subtracts a counted call from the current period of each window.
@@ -53,7 +53,7 @@ impl LocalCounters {
     }
 }
 
-impl Span {
+impl WindowCounts {
     fn name<'a>(&self, subject: &'a str) -> &'a str {
         let known = self.counts.contains_key(subject);
         if known || self.counts.len() < SUBJECTS { subject } else { OTHERS }
@@ -75,26 +75,26 @@ impl Span {
 }
 
 fn standing(
-    spans: &mut HashMap<Duration, Span>,
+    spans: &mut HashMap<Duration, WindowCounts>,
     subject: &str,
     window: Window,
     now: Timestamp,
-) -> Standing {
+) -> WindowState {
     let (resets_at, span) = present(spans, window, now);
-    Standing { window, remaining: window.limit.saturating_sub(span.used(subject)), resets_at }
+    WindowState { window, remaining: window.limit.saturating_sub(span.used(subject)), resets_at }
 }
 
 /// Returns the counts of a window's current period and the end of that period.
 fn present(
-    spans: &mut HashMap<Duration, Span>,
+    spans: &mut HashMap<Duration, WindowCounts>,
     window: Window,
     now: Timestamp,
-) -> (Timestamp, &mut Span) {
+) -> (Timestamp, &mut WindowCounts) {
     let span_ms = i64::try_from(window.span.as_millis()).unwrap_or(i64::MAX).max(1);
     let period = now.as_millis() / span_ms;
     let span = spans.entry(window.span).or_default();
     if span.period != period {
-        *span = Span { period, counts: HashMap::new() };
+        *span = WindowCounts { period, counts: HashMap::new() };
     }
     (Timestamp::from_millis((period + 1).saturating_mul(span_ms)), span)
 }
@@ -106,7 +106,7 @@ mod tests {
     const MINUTE: Window = Window { span: Duration::from_secs(60), limit: 2 };
     const HOUR: Window = Window { span: Duration::from_secs(3_600), limit: 3 };
 
-    fn remaining(verdict: &Verdict) -> Vec<u32> {
+    fn remaining(verdict: &RateVerdict) -> Vec<u32> {
         verdict.standings.iter().map(|standing| standing.remaining).collect()
     }
 

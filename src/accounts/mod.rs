@@ -23,10 +23,11 @@
 mod authenticator;
 mod cookie;
 mod export;
+mod idempotency;
 mod key_uses;
 mod limiter;
 mod local_counters;
-mod once;
+mod oidc;
 mod operators;
 mod passwords;
 mod shared_counters;
@@ -35,13 +36,17 @@ mod throttle;
 mod user_operators;
 mod users;
 
-pub use authenticator::{Authenticator, Caller, Decision, Presented, Refusal};
+pub use authenticator::{AccessDecision, Authenticator, Caller, Presented, Refusal};
 pub use cookie::{SESSION_COOKIE, no_session_cookie, session_cookie, session_of};
-pub use export::{Exported, Sink};
+pub use export::{ExportSink, Exported};
 pub use key_uses::KeyUseWriter;
 pub use limiter::{Admission, RateLimiter, RateLimits};
-pub use operators::{AccountError, Accounts, KeyRequest, Overview};
-pub use passwords::{HashCost, HashError, Password, Passwords, UnusablePassword, Verdict};
+pub use oidc::{
+    InvalidIdToken, OidcAnswer, OidcAttempt, OidcError, OidcJoinSettings, OidcProvider,
+    OidcSettings, OidcStart, VerifiedIdentity,
+};
+pub use operators::{AccountError, AccountOverview, Accounts, KeyRequest};
+pub use passwords::{HashCost, HashError, Password, PasswordVerdict, Passwords, UnusablePassword};
 pub use throttle::{Throttle, Throttled};
 pub use users::{
     SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings, Users, Visit,

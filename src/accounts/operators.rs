@@ -86,7 +86,7 @@ pub struct KeyRequest {
 
 /// An account with its plan and its usage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overview {
+pub struct AccountOverview {
     /// The account.
     pub account: Account,
     /// The limits of the account.
@@ -98,7 +98,7 @@ pub struct Overview {
     pub jobs_this_month: u64,
 }
 
-impl Overview {
+impl AccountOverview {
     /// Returns the time when this month's quota was used up, if no jobs are left now.
     pub fn quota_exhausted_at(&self) -> Option<Timestamp> {
         let quota = self.plan.jobs_per_month?;
@@ -162,8 +162,13 @@ impl Accounts {
         found.ok_or_else(|| AccountError::NoSuchAccount(name.to_owned()))
     }
 
+    /// Returns the account with this id; `None` if it does not exist.
+    pub async fn by_id(&self, id: AccountId) -> Result<Option<Account>, AccountError> {
+        Ok(self.store.account(id).await?)
+    }
+
     /// Returns an account with its usage; `None` if it does not exist.
-    pub async fn overview(&self, id: AccountId) -> Result<Option<Overview>, AccountError> {
+    pub async fn overview(&self, id: AccountId) -> Result<Option<AccountOverview>, AccountError> {
         let Some(account) = self.store.account(id).await? else { return Ok(None) };
         let usage = self.store.usage(id, self.clock.now()).await?;
         let plan = self.plans.of(&account.plan);
@@ -172,7 +177,7 @@ impl Accounts {
             Some(reserved) => reserved,
             None => self.jobs_made(id).await?,
         };
-        Ok(Some(Overview { account, plan, usage, jobs_this_month }))
+        Ok(Some(AccountOverview { account, plan, usage, jobs_this_month }))
     }
 
     /// Returns the number of jobs created this month. The count of a busy account is expensive for
@@ -315,13 +320,13 @@ impl Accounts {
         Ok(self.store.audit_log(account, &query).await?)
     }
 
-    pub(super) fn act(&self, author: Author, now: Timestamp) -> AuditContext {
+    pub(super) fn audit_context(&self, author: Author, now: Timestamp) -> AuditContext {
         AuditContext { now, author, entry: AuditId::new(now, self.random.bits()) }
     }
 
     pub(super) fn write(&self, account: AccountId, author: Author, now: Timestamp) -> WriteContext {
         let entry = AuditId::new(now, self.random.bits());
-        WriteContext { account, now, author, entry, once: None }
+        WriteContext { account, now, author, entry, idempotency: None }
     }
 }
 

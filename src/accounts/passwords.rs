@@ -79,7 +79,7 @@ pub enum HashError {
 
 /// The result of comparing a password with a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PasswordVerdict {
     /// The password is wrong.
     Wrong,
     /// The password is right.
@@ -129,15 +129,17 @@ impl Passwords {
         &self,
         password: &Password,
         hash: Option<&PasswordHash>,
-    ) -> Result<Verdict, HashError> {
-        let Some(hash) = hash else { return self.hash(password).await.map(|_| Verdict::Wrong) };
+    ) -> Result<PasswordVerdict, HashError> {
+        let Some(hash) = hash else {
+            return self.hash(password).await.map(|_| PasswordVerdict::Wrong);
+        };
         let (cost, password, hash) = (self.cost, password.clone(), hash.clone());
         self.apart(move || {
             let hash = Parsed::new(&hash.0).map_err(|error| failed(error.into()))?;
             match hasher(cost)?.verify_password(password.0.as_bytes(), &hash) {
-                Ok(()) if is_of(cost, &hash) => Ok(Verdict::Right),
-                Ok(()) => Ok(Verdict::Outdated),
-                Err(Error::PasswordInvalid) => Ok(Verdict::Wrong),
+                Ok(()) if is_of(cost, &hash) => Ok(PasswordVerdict::Right),
+                Ok(()) => Ok(PasswordVerdict::Outdated),
+                Err(Error::PasswordInvalid) => Ok(PasswordVerdict::Wrong),
                 Err(error) => Err(failed(error)),
             }
         })
@@ -213,9 +215,9 @@ mod tests {
         assert!(one.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", one.0);
         assert_ne!(one, two);
         let verify = async |text: &str, hash| passwords.verify(&password(text), hash).await;
-        assert_eq!(verify("correct horse", Some(&one)).await, Ok(Verdict::Right));
-        assert_eq!(verify("incorrect horse", Some(&one)).await, Ok(Verdict::Wrong));
-        assert_eq!(verify("correct horse", None).await, Ok(Verdict::Wrong));
+        assert_eq!(verify("correct horse", Some(&one)).await, Ok(PasswordVerdict::Right));
+        assert_eq!(verify("incorrect horse", Some(&one)).await, Ok(PasswordVerdict::Wrong));
+        assert_eq!(verify("correct horse", None).await, Ok(PasswordVerdict::Wrong));
     }
 
     #[tokio::test]
@@ -225,15 +227,15 @@ mod tests {
         let heavy = Passwords::new(Random::seeded(1), heavier);
         let hash = light.hash(&password("correct horse")).await.expect("hashed");
         let verify = async |text: &str| heavy.verify(&password(text), Some(&hash)).await;
-        assert_eq!(verify("correct horse").await, Ok(Verdict::Outdated));
-        assert_eq!(verify("incorrect horse").await, Ok(Verdict::Wrong));
+        assert_eq!(verify("correct horse").await, Ok(PasswordVerdict::Outdated));
+        assert_eq!(verify("incorrect horse").await, Ok(PasswordVerdict::Wrong));
         let damaged = PasswordHash("$argon2id$x".to_owned());
         let failed = heavy.verify(&password("correct horse"), Some(&damaged)).await;
         assert!(matches!(failed, Err(HashError::Failed(_))));
     }
 
     #[tokio::test]
-    async fn who_comes_too_late_is_refused_at_once() {
+    async fn a_call_without_a_place_is_refused_at_once() {
         let passwords = Passwords::new(Random::seeded(1), LIGHT);
         let all = (0..AT_ONCE + WAITING + 3)
             .map(|_| async { passwords.hash(&password("correct horse")).await });

@@ -109,7 +109,7 @@ mod tests {
         let counters = SharedCounters::default();
         assert!(counters.may_ask(at(0)) && counters.may_ask(at(0)), "all ask while they answer");
         fail(&counters, 1);
-        assert!(!counters.may_ask(at(1)), "nobody waits for them again at once");
+        assert!(!counters.may_ask(at(1)), "they are not asked for again at once");
         assert!(!counters.may_ask(at(5)), "nor while they have hung");
         assert!(counters.may_ask(at(6)), "one tries");
         assert!(!counters.may_ask(at(6)), "and no other");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_earlier_neither_ends_nor_shortens_a_rest() {
+    fn an_earlier_call_neither_ends_nor_shortens_a_rest() {
         let counters = SharedCounters::default();
         fail(&counters, 3);
         counters.answered(at(2));

@@ -1,4 +1,5 @@
-//! The rate limits for attempts without a session, and for invitations and test notifications.
+//! The rate limits for attempts without a session, for pages, invitations, test notifications and
+//! test requests.
 
 use std::net::IpAddr;
 
@@ -26,6 +27,12 @@ const INVITATIONS: RateLimits = RateLimits { per_minute: 20, per_hour: 100 };
 /// Test notifications of an account, over all its channels. A recreated channel would otherwise get
 /// a new limit.
 const CHANNEL_TESTS: RateLimits = RateLimits { per_minute: 20, per_hour: 60 };
+/// Test requests of an account, over all its schedules. They are not jobs, so no quota counts them.
+const TEST_REQUESTS: RateLimits = RateLimits { per_minute: 10, per_hour: 100 };
+
+/// Requests for pages of the dashboard, from a client address. People of one office share one, and
+/// the page of a running job without a stream asks every 3 seconds.
+const PAGES: RateLimits = RateLimits { per_minute: 1_200, per_hour: 20_000 };
 
 /// The error for too many attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +49,8 @@ pub struct Throttle {
     open_address: RateLimiter,
     invitations: RateLimiter,
     channel_tests: RateLimiter,
+    test_requests: RateLimiter,
+    pages: RateLimiter,
 }
 
 impl Throttle {
@@ -55,6 +64,8 @@ impl Throttle {
             open_address: limiter(OPEN_ADDRESS),
             invitations: limiter(INVITATIONS),
             channel_tests: limiter(CHANNEL_TESTS),
+            test_requests: limiter(TEST_REQUESTS),
+            pages: limiter(PAGES),
         }
     }
 
@@ -102,9 +113,19 @@ impl Throttle {
         count(&self.invitations, &format!("invitations:{account}"), now).await
     }
 
+    /// Counts a request for a page.
+    pub async fn page(&self, address: IpAddr, now: Timestamp) -> Result<(), Throttled> {
+        count(&self.pages, &format!("pages:{}", subject(address)), now).await
+    }
+
     /// Counts a test notification to a channel of an account.
     pub async fn channel_test(&self, account: AccountId, now: Timestamp) -> Admission {
         self.channel_tests.count_subject(&format!("channel-tests:{account}"), now).await
+    }
+
+    /// Counts a test request of an account.
+    pub async fn test_request(&self, account: AccountId, now: Timestamp) -> Result<(), Throttled> {
+        count(&self.test_requests, &format!("test-requests:{account}"), now).await
     }
 }
 

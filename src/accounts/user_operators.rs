@@ -8,8 +8,8 @@ use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{InvitationId, UserId};
 use crate::store::{
-    Account, Ending, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser, User,
-    UserCreated,
+    Account, AccountMember, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
+    SessionEnding, User, UserCreated,
 };
 
 /// The length of a generated password in characters: 144 random bits.
@@ -37,10 +37,10 @@ impl Accounts {
         let now = self.clock.now();
         let id = UserId::new(now, self.random.bits());
         let password = self.passwords.hash(password).await?;
-        let user = NewUser { id, email: email.clone(), password };
+        let user = NewUser { id, email: email.clone(), password, is_confirmed: true };
         let joins =
             account.map_or(Joins::Nothing, |(account, role)| Joins::Existing(account.id, role));
-        match self.store.create_user(&self.act(author, now), &user, &joins).await? {
+        match self.store.create_user(&self.audit_context(author, now), &user, &joins).await? {
             UserCreated::Created => Ok(id),
             UserCreated::EmailTaken => Err(AccountError::EmailTaken(email.clone())),
             _ => {
@@ -69,8 +69,43 @@ impl Accounts {
         disabled: bool,
     ) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
-        let act = self.act(author, self.clock.now());
-        self.store.disable_user(&act, user.id, disabled).await?;
+        let audit_context = self.audit_context(author, self.clock.now());
+        self.store.disable_user(&audit_context, user.id, disabled).await?;
+        Ok(())
+    }
+
+    /// Records that the address of a user is confirmed, so that the person can sign in with the
+    /// OpenID provider.
+    pub async fn confirm_email(
+        &self,
+        author: Author,
+        email: &EmailAddress,
+    ) -> Result<(), AccountError> {
+        let user = self.user_named(email).await?;
+        let audit_context = self.audit_context(author, self.clock.now());
+        self.store.confirm_email(&audit_context, user.id).await?;
+        Ok(())
+    }
+
+    /// Removes the links of a user to people at the OpenID provider. All sessions of the user end.
+    pub async fn unlink(&self, author: Author, email: &EmailAddress) -> Result<(), AccountError> {
+        let user = self.user_named(email).await?;
+        let audit_context = self.audit_context(author, self.clock.now());
+        self.store.unlink_identities(&audit_context, user.id).await?;
+        Ok(())
+    }
+
+    /// Makes a user an operator, who may see the installation report, or takes that role
+    /// away.
+    pub async fn set_operator(
+        &self,
+        author: Author,
+        email: &EmailAddress,
+        is_operator: bool,
+    ) -> Result<(), AccountError> {
+        let user = self.user_named(email).await?;
+        let audit_context = self.audit_context(author, self.clock.now());
+        self.store.set_operator(&audit_context, user.id, is_operator).await?;
         Ok(())
     }
 
@@ -83,20 +118,20 @@ impl Accounts {
     ) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
         let hash = self.passwords.hash(password).await?;
-        let act = self.act(author, self.clock.now());
-        self.store.set_password(&act, user.id, None, &hash, None).await?;
+        let audit_context = self.audit_context(author, self.clock.now());
+        self.store.set_password(&audit_context, user.id, None, &hash, None).await?;
         Ok(())
     }
 
     /// Ends all sessions of a user.
     pub async fn sign_out(&self, author: Author, email: &EmailAddress) -> Result<(), AccountError> {
         let user = self.user_named(email).await?;
-        let act = self.act(author, self.clock.now());
-        Ok(self.store.end_sessions(&act, user.id, Ending::All).await?)
+        let audit_context = self.audit_context(author, self.clock.now());
+        Ok(self.store.end_sessions(&audit_context, user.id, SessionEnding::All).await?)
     }
 
     /// Returns the members of an account, by address.
-    pub async fn members(&self, account: &Account) -> Result<Vec<Member>, AccountError> {
+    pub async fn members(&self, account: &Account) -> Result<Vec<AccountMember>, AccountError> {
         Ok(self.store.members(account.id).await?)
     }
 

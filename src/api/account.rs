@@ -4,11 +4,11 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::authentication::{Reader, account_gone};
+use super::authentication::{ReadAccess, account_gone};
 use super::openapi::Usual;
 use super::reply::Data;
 use super::{ApiError, SharedApi};
-use crate::accounts::{Overview, RateLimits};
+use crate::accounts::{AccountOverview, RateLimits};
 use crate::domain::key::MOST_KEYS;
 use crate::domain::plan::Plan;
 use crate::domain::{AccountId, Timestamp};
@@ -30,7 +30,7 @@ pub(super) struct AccountRecord {
     usage: UsageRecord,
 }
 
-/// What the plan allows; null is no limit.
+/// The limits of the plan; null is no limit.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
@@ -86,7 +86,7 @@ fn names<T: ToString>(items: &[T]) -> Vec<String> {
     items.iter().map(ToString::to_string).collect()
 }
 
-/// What the account uses.
+/// The usage of the account.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Usage)]
@@ -97,15 +97,15 @@ pub(super) struct UsageRecord {
     /// Since the start of the calendar month, in UTC. Where the plan limits them, those that are
     /// about to be made are counted too.
     jobs_this_month: u64,
-    /// When the jobs of this month were used up: ticks since then are skipped.
+    /// The time at which the jobs of this month were used up: ticks since then are skipped.
     #[schema(required, value_type = Option<String>)]
     quota_exhausted_at: Option<Timestamp>,
 }
 
 impl AccountRecord {
-    fn new(overview: Overview, rates: RateLimits) -> Self {
+    fn new(overview: AccountOverview, rates: RateLimits) -> Self {
         let quota_exhausted_at = overview.quota_exhausted_at();
-        let Overview { account, plan, usage, jobs_this_month } = overview;
+        let AccountOverview { account, plan, usage, jobs_this_month } = overview;
         Self {
             id: account.id,
             name: account.name,
@@ -135,7 +135,7 @@ impl AccountRecord {
 )]
 pub(super) async fn get_account(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
+    ReadAccess(account): ReadAccess,
 ) -> Result<Data<AccountRecord>, ApiError> {
     let overview = api.accounts.overview(account).await?;
     let overview = overview.ok_or_else(account_gone)?;

@@ -4,10 +4,10 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::authentication::Reader;
+use super::authentication::ReadAccess;
 use super::openapi::{BadQuery, Usual};
 use super::paging::Paging;
-use super::query::Query;
+use super::query::QueryParameters;
 use super::reply::Data;
 use super::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::audit::Action;
@@ -29,7 +29,7 @@ pub(super) struct AuditLog {
     next_cursor: Option<String>,
 }
 
-/// A change that somebody made.
+/// A change to the account's data.
 #[derive(Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
 pub(in crate::api) struct AuditRecord {
@@ -60,7 +60,7 @@ impl From<AuditEntry> for AuditRecord {
 
 /// List who changed what
 ///
-/// Every change that somebody made to the account's data, with who made it, and from where.
+/// Every change to the account's data, with its author and its origin.
 /// Several schedules that were created at once have an entry each.
 #[utoipa::path(
     get,
@@ -82,8 +82,8 @@ impl From<AuditEntry> for AuditRecord {
 )]
 pub(super) async fn list_audit_log(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
-    query: Query,
+    ReadAccess(account): ReadAccess,
+    query: QueryParameters,
 ) -> Result<Data<AuditLog>, ApiError> {
     let AuditPage { entries, has_more } = api.accounts.audit_log(account, &read(query)?).await?;
     let last = entries.last().filter(|_| has_more);
@@ -91,7 +91,7 @@ pub(super) async fn list_audit_log(
     Ok(Data::of(AuditLog { entries: entries.into_iter().map(Into::into).collect(), next_cursor }))
 }
 
-fn read(mut query: Query) -> Result<AuditQuery, FieldErrors> {
+fn read(mut query: QueryParameters) -> Result<AuditQuery, FieldErrors> {
     let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
     let asked = AuditQuery {
         from: query.instant("from"),

@@ -4,14 +4,14 @@ use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::address::ClientAddress;
 use super::{Api, ApiError, SharedApi, limits};
 use crate::accounts::{Caller, Presented, Refusal};
 use crate::domain::AccountId;
 use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::call::{Call, Idempotency};
 use crate::domain::key::Scope;
-use crate::queue::Standing;
+use crate::queue::WindowState;
+use crate::runtime::ClientAddress;
 use crate::telemetry::metrics::{AUTH_FAILURES, RATE_LIMITED};
 
 const KEY_HEADER: &str = "x-api-key";
@@ -32,7 +32,7 @@ pub(super) async fn admit(
     headers: &HeaderMap,
     address: ClientAddress,
     wording: Wording,
-) -> (Result<Caller, ApiError>, Option<Standing>) {
+) -> (Result<Caller, ApiError>, Option<WindowState>) {
     let decision = api.authenticator.admit(presented(headers), address.0).await;
     let standing = decision.standing;
     let outcome = decision.outcome.map_err(|refusal| {
@@ -82,13 +82,13 @@ fn presented(headers: &HeaderMap) -> Presented<'_> {
 }
 
 /// The account of a call that only reads.
-pub(super) struct Reader(pub(super) AccountId);
+pub(super) struct ReadAccess(pub(super) AccountId);
 
 /// The account and the author of a call that changes something. The API key must have the scope
 /// `write`.
-pub(super) struct Writer(pub(super) AccountId, pub(super) Call);
+pub(super) struct WriteAccess(pub(super) AccountId, pub(super) Call);
 
-impl<S: Sync> FromRequestParts<S> for Reader {
+impl<S: Sync> FromRequestParts<S> for ReadAccess {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -96,7 +96,7 @@ impl<S: Sync> FromRequestParts<S> for Reader {
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Writer {
+impl<S: Sync> FromRequestParts<S> for WriteAccess {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -105,8 +105,8 @@ impl<S: Sync> FromRequestParts<S> for Writer {
             Scope::Write => {
                 let origin = Origin::Client(address(parts)?.0);
                 let author = Author { actor: Actor::Key(caller.key), origin };
-                let once = parts.extensions.get::<Idempotency>().copied();
-                Ok(Self(caller.account, Call { author, once }))
+                let idempotency = parts.extensions.get::<Idempotency>().copied();
+                Ok(Self(caller.account, Call { author, idempotency }))
             }
             Scope::Read => {
                 let message = "This API key can only read; the call needs one with scope write";
@@ -117,14 +117,13 @@ impl<S: Sync> FromRequestParts<S> for Writer {
 }
 
 /// Proof that a call without a key comes from a client address that is within its rate limit.
-pub(super) struct Visitor;
+pub(super) struct AnonymousCaller;
 
-impl FromRequestParts<SharedApi> for Visitor {
+impl FromRequestParts<SharedApi> for AnonymousCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &SharedApi) -> Result<Self, ApiError> {
-        let (extensions, trusted) = (&parts.extensions, &api.trusted_proxies);
-        let address = ClientAddress::of(extensions, &parts.headers, trusted);
+        let address = address(parts)?;
         let admission = api.authenticator.admit_without_key(address.0).await;
         if admission.allowed {
             return Ok(Self);
@@ -141,5 +140,5 @@ fn caller(parts: &Parts) -> Result<Caller, ApiError> {
 
 fn address(parts: &Parts) -> Result<ClientAddress, ApiError> {
     let address = parts.extensions.get::<ClientAddress>().copied();
-    address.ok_or_else(|| ApiError::internal("a route of the API was reached without an address"))
+    address.ok_or_else(|| ApiError::internal("a route was reached without an address"))
 }

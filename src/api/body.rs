@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequestParts, Request};
+use axum::middleware::Next;
+use axum::response::Response;
 use http::request::Parts;
 use http::{Extensions, HeaderMap, header};
 use http_body_util::BodyExt;
@@ -102,6 +104,15 @@ impl<S: Sync> FromRequestParts<S> for BulkBody {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         read(parts, BULK_LIMIT).await.map(Self)
     }
+}
+
+/// Gives the body to a route beside the API, which reads it by itself.
+pub(super) async fn give_back(mut request: Request, next: Next) -> Response {
+    let unread = request.extensions_mut().remove::<Unread>();
+    if let Some(body) = unread.and_then(|unread| unread.take()) {
+        *request.body_mut() = body;
+    }
+    next.run(request).await
 }
 
 fn announced(body: &Body) -> usize {

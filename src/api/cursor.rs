@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 
-use super::query::Query;
+use super::query::QueryParameters;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AuditId, DeliveryId, JobId, ScheduleId, Timestamp};
 use crate::store::{ScheduleSort, SortField, SortValue};
@@ -21,7 +21,7 @@ pub(super) fn after_job(id: JobId) -> String {
 }
 
 /// Reads the query's cursor: the job that the page starts after.
-pub(super) fn job(query: &mut Query) -> Option<JobId> {
+pub(super) fn job(query: &mut QueryParameters) -> Option<JobId> {
     read(query, OF_JOBS, |position| Some(JobId::from_bytes(position.try_into().ok()?)))
 }
 
@@ -31,7 +31,7 @@ pub(super) fn after_skip((first, row): (Timestamp, i64)) -> String {
 }
 
 /// Reads the query's cursor: the skip that the page starts after.
-pub(super) fn skip(query: &mut Query) -> Option<(Timestamp, i64)> {
+pub(super) fn skip(query: &mut QueryParameters) -> Option<(Timestamp, i64)> {
     read(query, OF_SKIPS, |position| {
         let (first, row) = position.split_first_chunk()?;
         let first = Timestamp::from_millis(i64::from_be_bytes(*first));
@@ -45,7 +45,7 @@ pub(super) fn after_audit_entry(id: AuditId) -> String {
 }
 
 /// Reads the query's cursor: the entry of the audit log that the page starts after.
-pub(super) fn audit_entry(query: &mut Query) -> Option<AuditId> {
+pub(super) fn audit_entry(query: &mut QueryParameters) -> Option<AuditId> {
     read(query, OF_AUDIT_ENTRIES, |position| Some(AuditId::from_bytes(position.try_into().ok()?)))
 }
 
@@ -55,7 +55,7 @@ pub(super) fn after_delivery(id: DeliveryId) -> String {
 }
 
 /// Reads the query's cursor: the delivery that the page starts after.
-pub(super) fn delivery(query: &mut Query) -> Option<DeliveryId> {
+pub(super) fn delivery(query: &mut QueryParameters) -> Option<DeliveryId> {
     read(query, OF_DELIVERIES, |position| Some(DeliveryId::from_bytes(position.try_into().ok()?)))
 }
 
@@ -72,7 +72,10 @@ pub(super) fn after_schedule(sort: ScheduleSort, schedule: &Schedule) -> String 
 
 /// Reads the query's cursor: the schedule that the page starts after. The cursor must be of the
 /// same order.
-pub(super) fn schedule(query: &mut Query, sort: ScheduleSort) -> Option<(SortValue, ScheduleId)> {
+pub(super) fn schedule(
+    query: &mut QueryParameters,
+    sort: ScheduleSort,
+) -> Option<(SortValue, ScheduleId)> {
     read(query, OF_SCHEDULES, |position| {
         let rest = position.strip_prefix(&[order(sort)])?;
         let (id, value) = rest.split_first_chunk()?;
@@ -90,7 +93,11 @@ fn encode(kind: u8, position: &[&[u8]]) -> String {
     BASE64.encode(bytes)
 }
 
-fn read<T>(query: &mut Query, kind: u8, parse: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+fn read<T>(
+    query: &mut QueryParameters,
+    kind: u8,
+    parse: impl FnOnce(&[u8]) -> Option<T>,
+) -> Option<T> {
     let text = query.text("cursor")?;
     let bytes = BASE64.decode(text).ok();
     let position = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(&[kind])).and_then(parse);
@@ -127,8 +134,8 @@ fn time(bytes: &[u8]) -> Option<Option<Timestamp>> {
 mod tests {
     use super::*;
 
-    fn query(cursor: &str) -> Query {
-        Query::parse(&format!("cursor={cursor}"))
+    fn query(cursor: &str) -> QueryParameters {
+        QueryParameters::parse(&format!("cursor={cursor}"))
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct ApiError {
 /// The internal cause of an error. It travels with the response to the log and never reaches the
 /// client.
 #[derive(Clone)]
-pub(super) struct Cause(pub(super) String);
+pub(super) struct InternalCause(pub(super) String);
 
 /// A refusal.
 #[derive(Serialize, ToSchema)]
@@ -36,7 +36,7 @@ pub(super) struct Envelope {
     error: Body,
 }
 
-/// What is refused and why.
+/// The refused call and the reason.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ErrorBody)]
 pub(super) struct Body {
@@ -148,7 +148,7 @@ impl IntoResponse for ApiError {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if let Some(cause) = self.cause {
-            response.extensions_mut().insert(Cause(cause));
+            response.extensions_mut().insert(InternalCause(cause));
         }
         response
     }

@@ -12,10 +12,10 @@ use super::schedules::{ScheduleRecord, SkipRecord};
 use crate::accounts::Exported;
 use crate::domain::channel::Channel;
 use crate::domain::key::KeyRecord;
-use crate::domain::schedule::UnreadableFields;
+use crate::domain::schedule::{PauseNote, Schedule, UnreadableFields};
 use crate::domain::{ChannelId, ScheduleId, Timestamp, VersionId};
 use crate::store::{
-    Account, AttachedChannel, Invitation, KnownSecret, Member, StoredChannel, StoredMonth,
+    Account, AccountMember, AttachedChannel, Invitation, KnownSecret, StoredChannel, StoredMonth,
     StoredPreference, StoredVersion,
 };
 
@@ -53,7 +53,7 @@ pub fn line(exported: Exported) -> String {
         Exported::Delivery(delivery) => text("delivery", DeliveryRecord::from(*delivery)),
         Exported::Month(month) => text("month", MonthLine::from(month)),
         Exported::Schedule(schedule) => {
-            partly("schedule", fields(schedule.unreadable), ScheduleRecord::from(*schedule))
+            partly("schedule", fields(schedule.unreadable), ScheduleLine::from(*schedule))
         }
         Exported::Version(version) => {
             partly("version", fields(version.unreadable), VersionLine::from(*version))
@@ -107,9 +107,9 @@ struct MemberLine {
     since: Timestamp,
 }
 
-impl From<Member> for MemberLine {
-    fn from(member: Member) -> Self {
-        let Member { user, email, role, since } = member;
+impl From<AccountMember> for MemberLine {
+    fn from(member: AccountMember) -> Self {
+        let AccountMember { user, email, role, since } = member;
         Self { user_id: user.to_string(), email: email.to_string(), role: role.as_str(), since }
     }
 }
@@ -157,6 +157,33 @@ impl From<KeyRecord> for KeyLine {
             revoked_at: key.revoked_at,
             last_used_at: key.last_used_at,
         }
+    }
+}
+
+/// A schedule, with the field that only the dashboard shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ScheduleLine {
+    #[serde(flatten)]
+    record: ScheduleRecord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause: Option<PauseLine>,
+}
+
+/// The note with which a schedule was paused.
+#[derive(Serialize)]
+struct PauseLine {
+    note: String,
+    author: String,
+    at: Timestamp,
+}
+
+impl From<Schedule> for ScheduleLine {
+    fn from(mut schedule: Schedule) -> Self {
+        let pause = schedule.pause.take();
+        let pause =
+            pause.map(|PauseNote { text, author, at }| PauseLine { note: text, author, at });
+        Self { record: schedule.into(), pause }
     }
 }
 

@@ -92,19 +92,20 @@ async fn reserve(
     key: IdempotencyKey,
     body: &[u8],
 ) -> Result<Response, ApiError> {
-    let (once, reserved) = api.accounts.reserve(account, key, Sha256::digest(body).into()).await?;
+    let (idempotency, reserved) =
+        api.accounts.reserve(account, key, Sha256::digest(body).into()).await?;
     match reserved {
         Reserved::Yours => {
-            request.extensions_mut().insert(once);
+            request.extensions_mut().insert(idempotency);
             let response = next.run(request).await;
-            Ok(finish(api, account, once, response).await)
+            Ok(finish(api, account, idempotency, response).await)
         }
         Reserved::Answered(kept) => given_again(&kept),
         Reserved::Unanswered(receipt) => {
             let bulk = (request.uri().path() == api.bulk_path).then_some(body);
             let rebuilt = rebuilt(api, account, receipt, bulk).await;
             let response = rebuilt.unwrap_or_else(|error| error.into_response());
-            Ok(finish(api, account, once, response).await)
+            Ok(finish(api, account, idempotency, response).await)
         }
         Reserved::Running => Err(ApiError::in_progress()),
         Reserved::Reused => Err(ApiError::conflict(
@@ -123,11 +124,16 @@ struct StoredAnswer {
 }
 
 /// Stores the answer, or releases the key if the call can be repeated.
-async fn finish(api: &Api, account: AccountId, once: Idempotency, response: Response) -> Response {
+async fn finish(
+    api: &Api,
+    account: AccountId,
+    idempotency: Idempotency,
+    response: Response,
+) -> Response {
     let status = response.status();
     let passing = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS);
     if passing || status.is_server_error() {
-        if let Err(error) = api.accounts.release(account, once).await {
+        if let Err(error) = api.accounts.release(account, idempotency).await {
             tracing::warn!(%error, "idempotency key not released, it expires within a minute");
         }
         return response;
@@ -147,7 +153,7 @@ async fn finish(api: &Api, account: AccountId, once: Idempotency, response: Resp
         body: String::from_utf8_lossy(&body).into_owned(),
     };
     let kept = serde_json::to_string(&kept).expect("texts and numbers have a JSON form");
-    if let Err(error) = api.accounts.keep_answer(account, once, &kept).await {
+    if let Err(error) = api.accounts.keep_answer(account, idempotency, &kept).await {
         tracing::warn!(%error, "answer not stored for its idempotency key");
     }
     Response::from_parts(parts, body.into())

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::ApiError;
 use crate::domain::Timestamp;
-use crate::queue::Standing;
+use crate::queue::WindowState;
 
 /// The header with the limit of the window that is nearer to exhaustion.
 pub(super) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -17,7 +17,7 @@ pub(super) const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-re
 pub(super) const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Adds the three rate-limit headers.
-pub(super) fn tell(headers: &mut HeaderMap, standing: &Standing) {
+pub(super) fn tell(headers: &mut HeaderMap, standing: &WindowState) {
     headers.insert(LIMIT, HeaderValue::from(standing.window.limit));
     headers.insert(REMAINING, HeaderValue::from(standing.remaining));
     if let Ok(reset) = HeaderValue::try_from(standing.resets_at.to_string()) {
@@ -29,8 +29,8 @@ pub(super) fn tell(headers: &mut HeaderMap, standing: &Standing) {
 pub(super) const HOUR: &str = "hour";
 
 /// Returns the 429 for a caller that has made too many calls.
-pub(super) fn exceeded(standing: Option<Standing>, now: Timestamp) -> ApiError {
-    let Some(Standing { window, resets_at, .. }) = standing else { return refusal() };
+pub(super) fn exceeded(standing: Option<WindowState>, now: Timestamp) -> ApiError {
+    let Some(WindowState { window, resets_at, .. }) = standing else { return refusal() };
     too_many(window.limit, name(window.span), resets_at, resets_at.since(now))
 }
 

@@ -15,26 +15,27 @@ use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 use tracing::field::display;
 
-use super::address::ClientAddress;
 use super::authentication::{self, Wording};
 use super::body::{BULK_LIMIT, USUAL_LIMIT, Unread};
-use super::error::Cause;
+use super::error::InternalCause;
 use super::request_id::{self, RequestId};
 use super::{Api, ApiError, idempotency, limits};
 use crate::domain::{AccountId, Timestamp};
-use crate::queue::Standing;
-use crate::runtime::Clock;
-use crate::telemetry::metrics::{Answered, Endpoint, HTTP_REQUESTS, HTTP_SECONDS};
+use crate::queue::WindowState;
+use crate::runtime::{ClientAddress, Clock};
+use crate::telemetry::metrics::{Answered, HTTP_REQUESTS, HTTP_SECONDS, HttpRoute};
 use crate::telemetry::traces::{RequestEnd, RequestSpan, within};
 
 /// The maximum duration of a request, including its body. A change that has begun is finished even
 /// after that.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
+/// The content type of pages.
+const HTML: &str = "text/html; charset=utf-8";
 
 /// The results of admission that the answer's headers and the log need.
 #[derive(Default)]
 struct Learnt {
-    standing: Option<Standing>,
+    standing: Option<WindowState>,
     account: Option<AccountId>,
 }
 
@@ -67,12 +68,12 @@ pub(super) async fn serve(
     let duration = api.clock.monotonic().saturating_sub(began);
     let template = route.as_ref().map_or("", MatchedPath::as_str);
     let template = template.strip_prefix(api.base_path.as_str()).unwrap_or(template);
-    let endpoint = Endpoint::of(&method, template);
+    let endpoint = HttpRoute::of(&method, template);
     HTTP_REQUESTS.with(Answered(endpoint, response.status())).add(1);
     HTTP_SECONDS.with(endpoint).record_span(duration);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let (status, request_id) = (response.status(), id.as_str());
-    let told = Answer { method: &method, route, status, account, request_id };
+    let told = AnsweredRequest { method: &method, route, status, account, request_id };
     told.log(&response, duration, span.as_ref());
     told.trace(span, api.clock.now());
     let headers = response.headers_mut();
@@ -104,6 +105,9 @@ async fn answer(
     unread: Option<&Unread>,
     learnt: &Mutex<Learnt>,
 ) -> Response {
+    let (extensions, headers) = (request.extensions(), request.headers());
+    let address = ClientAddress::of(extensions, headers, &api.trusted_proxies);
+    request.extensions_mut().insert(address);
     let path = request.uri().path();
     if !api.base_path.leads_to_api(path) {
         return next.run(request).await;
@@ -111,8 +115,6 @@ async fn answer(
     let is_bulk = request.method() == Method::POST && path == api.bulk_path;
     let (wording, limit) =
         if is_bulk { (Wording::Bulk, BULK_LIMIT) } else { (Wording::Usual, USUAL_LIMIT) };
-    let (extensions, headers) = (request.extensions(), request.headers());
-    let address = ClientAddress::of(extensions, headers, &api.trusted_proxies);
     let (admitted, standing) =
         authentication::admit(api, request.headers(), address, wording).await;
     let account = admitted.as_ref().ok().map(|caller| caller.account);
@@ -125,22 +127,23 @@ async fn answer(
         return ApiError::too_large(limit).into_response();
     }
     request.extensions_mut().insert(caller);
-    request.extensions_mut().insert(address);
     idempotency::answer(api, request, next, caller, limit).await
 }
 
 /// Adds the request id to the body of a 500, so that the request can be found in the log.
 fn with_request_id(response: Response, id: &RequestId) -> Response {
-    if response.status() != StatusCode::INTERNAL_SERVER_ERROR {
+    // A page for people refers to the header.
+    let is_page = response.headers().get(header::CONTENT_TYPE).is_some_and(|given| given == HTML);
+    if response.status() != StatusCode::INTERNAL_SERVER_ERROR || is_page {
         return response;
     }
-    let cause = response.extensions().get::<Cause>();
-    let cause = cause.map_or_else(|| "unknown".to_owned(), |Cause(cause)| cause.clone());
+    let cause = response.extensions().get::<InternalCause>();
+    let cause = cause.map_or_else(|| "unknown".to_owned(), |InternalCause(cause)| cause.clone());
     ApiError::internal(cause).with_details(json!({ "requestId": id.as_str() })).into_response()
 }
 
 /// An answered request, as logs and traces show it.
-struct Answer<'a> {
+struct AnsweredRequest<'a> {
     method: &'a Method,
     route: &'a str,
     status: StatusCode,
@@ -148,14 +151,14 @@ struct Answer<'a> {
     request_id: &'a str,
 }
 
-impl Answer<'_> {
+impl AnsweredRequest<'_> {
     fn log(&self, response: &Response, duration: Duration, span: Option<&RequestSpan>) {
         let Self { method, route, request_id, .. } = self;
         let (status, account) = (self.status.as_u16(), self.account.map(display));
         let trace_id = span.map(|span| display(span.trace_id()));
         // Rounded to 0.1 ms: more digits would be noise.
         let duration_ms = (duration.as_secs_f64() * 1e4).round() / 10.0;
-        if let Some(Cause(cause)) = response.extensions().get() {
+        if let Some(InternalCause(cause)) = response.extensions().get() {
             tracing::error!(%method, route, status, duration_ms, request_id, account, trace_id, cause, "request failed");
         } else if matches!(**method, Method::GET | Method::HEAD) {
             tracing::debug!(%method, route, status, duration_ms, request_id, account, trace_id, "request");

@@ -19,7 +19,6 @@
 //! call.
 
 mod account;
-mod address;
 mod audit_log;
 mod authentication;
 mod base_path;
@@ -68,7 +67,7 @@ use crate::schedules::Schedules;
 const PAGE_BYTES: usize = 8 << 20;
 
 /// The dependencies of the API.
-pub struct Parts {
+pub struct ApiParts {
     /// Commands and queries on schedules and jobs.
     pub schedules: Schedules,
     /// Commands and queries on notification channels, preferences and deliveries.
@@ -78,7 +77,7 @@ pub struct Parts {
     /// Checks API keys and counts calls.
     pub authenticator: Authenticator,
     /// Limits the actions that have lower rate limits than other calls.
-    pub throttle: Throttle,
+    pub throttle: Arc<Throttle>,
     /// The clock for durations and time limits.
     pub clock: Clock,
     /// The source of random bits for request ids.
@@ -89,6 +88,8 @@ pub struct Parts {
     pub base_path: BasePath,
     /// The networks of proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpNet>,
+    /// Routes beside the API, which get the same layer around them.
+    pub pages: Router,
 }
 
 /// The state that the handlers share.
@@ -97,7 +98,7 @@ struct Api {
     notifications: Notifications,
     accounts: Accounts,
     authenticator: Authenticator,
-    throttle: Throttle,
+    throttle: Arc<Throttle>,
     clock: Clock,
     random: Random,
     tasks: Tasks,
@@ -112,7 +113,7 @@ type SharedApi = Arc<Api>;
 
 /// Returns the router of the public listener. Requests should carry `ConnectInfo<SocketAddr>`;
 /// those without it share one client address.
-pub fn router(parts: Parts) -> Router {
+pub fn router(parts: ApiParts) -> Router {
     let base = parts.base_path.as_str();
     let document = document(base).to_json().expect("a document is made of texts");
     let api = Arc::new(Api {
@@ -132,12 +133,14 @@ pub fn router(parts: Parts) -> Router {
     });
     let (served, _) = served().split_for_parts();
     let served = served.method_not_allowed_fallback(async || ApiError::method_not_allowed());
+    let served = served
+        .with_state(api.clone())
+        .merge(parts.pages.layer(axum::middleware::from_fn(body::give_back)));
     let base = api.base_path.as_str();
     let router = if base.is_empty() { served } else { Router::new().nest(base, served) };
     router
         .fallback(async || ApiError::not_found("Not found"))
-        .layer(axum::middleware::from_fn_with_state(api.clone(), middleware::serve))
-        .with_state(api)
+        .layer(axum::middleware::from_fn_with_state(api, middleware::serve))
 }
 
 /// Returns the OpenAPI document of all routes, mounted under `base_path`.

@@ -1,6 +1,6 @@
 //! Numbered pages of lists. Cursors, for long lists, are in `cursor`.
 
-use super::query::Query;
+use super::query::QueryParameters;
 
 /// The largest page number; larger ones are clamped to it. No list reaches that far.
 const LAST_PAGE: u32 = 1_000_000_000;
@@ -16,7 +16,7 @@ pub(super) struct Paging {
 
 impl Paging {
     /// Reads `page` and `pageSize`. `limit` is an alias of `pageSize`, which takes precedence.
-    pub(super) fn read(query: &mut Query, default_size: u32, max_size: u32) -> Self {
+    pub(super) fn read(query: &mut QueryParameters, default_size: u32, max_size: u32) -> Self {
         let page = query.clamped("page", 1, LAST_PAGE).unwrap_or(1);
         let limit = query.clamped("limit", 1, max_size);
         let size = query.clamped("pageSize", 1, max_size).or(limit).unwrap_or(default_size);
@@ -47,7 +47,7 @@ mod tests {
             ("page=0&pageSize=0", 1, 1),
             ("page=-4&pageSize=1000", 1, 100),
         ] {
-            let paging = Paging::read(&mut Query::parse(query), 10, 100);
+            let paging = Paging::read(&mut QueryParameters::parse(query), 10, 100);
             assert_eq!(paging, Paging { page, size }, "{query}");
         }
         let paging = Paging { page: 3, size: 7 };

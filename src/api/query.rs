@@ -13,12 +13,12 @@ use crate::domain::field_errors::{FieldErrors, HAS_NUL, NOT_AN_INSTANT, choices}
 
 /// The parameters of a request, and the errors found in them so far.
 #[derive(Debug, Default)]
-pub(super) struct Query {
+pub(super) struct QueryParameters {
     pairs: Vec<(String, String)>,
     errors: FieldErrors,
 }
 
-impl<S: Sync> FromRequestParts<S> for Query {
+impl<S: Sync> FromRequestParts<S> for QueryParameters {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -26,7 +26,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-impl Query {
+impl QueryParameters {
     /// Parses any query string. Bytes that are not UTF-8 are replaced.
     pub(super) fn parse(query: &str) -> Self {
         let pairs = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
@@ -148,7 +148,8 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named_and_empty_ones_absent() {
-        let mut query = Query::parse("limit=abc&status=x&from=now&a=%00&limit=&q=a+b%21&q=%ff");
+        let mut query =
+            QueryParameters::parse("limit=abc&status=x&from=now&a=%00&limit=&q=a+b%21&q=%ff");
         assert_eq!(query.clamped("limit", 1, 9), None, "the last one counts, and it is empty");
         assert_eq!(query.text("q").as_deref(), Some("\u{fffd}"));
         assert_eq!(query.one_of("status", JobStatus::ALL), None);

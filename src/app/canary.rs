@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::operations::canary::{
     Arrival, Arrivals, Canary, CanaryParts, HOSTS, PATH, Rest, account, arrivals,
 };
-use crate::outbound::{Exception, Settings};
+use crate::outbound::{Exception, OutboundSettings};
 use crate::runtime::{Random, TaskKind, Tasks};
 use crate::scheduler::Context;
 
@@ -43,11 +43,11 @@ impl CanaryStart {
 
     /// Returns the outbound settings, with an exception for the canary's account in the egress
     /// guard.
-    pub(super) fn outbound(&self, config: &Config) -> Settings {
+    pub(super) fn outbound(&self, config: &Config) -> OutboundSettings {
         let exception =
             Exception { account: account(), hosts: HOSTS, path: PATH, address: self.address };
         let exception = self.requests.is_some().then_some(exception);
-        Settings { exception, ..config.outbound.clone() }
+        OutboundSettings { exception, ..config.outbound.clone() }
     }
 
     /// Starts the canary's worker. If the canary is switched off, suspends its account instead.

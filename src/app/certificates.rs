@@ -29,7 +29,7 @@ impl CertificateFile {
 }
 
 /// A file that is read again for each database connection.
-struct Named {
+struct NamedFile {
     path: PathBuf,
     whose: &'static str,
 }
@@ -39,7 +39,7 @@ struct Named {
 /// connection, so they are read again here too.
 pub(super) struct Certificates {
     kept: Vec<CertificateFile>,
-    of_store: Vec<Named>,
+    of_store: Vec<NamedFile>,
 }
 
 const AUTHORITIES: &str = "the authorities";
@@ -75,7 +75,7 @@ impl Certificates {
     /// Returns all certificate files in their current state. It blocks, because it reads files. A
     /// file that cannot be read is left out: the driver reports it when it connects.
     pub(super) fn read(&self) -> Vec<CertificateFile> {
-        let of_store = self.of_store.iter().filter_map(|Named { path, whose }| {
+        let of_store = self.of_store.iter().filter_map(|NamedFile { path, whose }| {
             let pem = std::fs::read(path).ok()?;
             let (setting, purpose) = ("store.url", CertificateUse::Store);
             Some(CertificateFile { setting, purpose, whose, pem })
@@ -85,7 +85,7 @@ impl Certificates {
 }
 
 /// Returns the certificate files that the URL of a PostgreSQL names.
-fn named(url: &str) -> Vec<Named> {
+fn named(url: &str) -> Vec<NamedFile> {
     let Ok(url) = Url::parse(url) else { return Vec::new() };
     let file = |(name, path): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         let whose = match &*name {
@@ -93,7 +93,7 @@ fn named(url: &str) -> Vec<Named> {
             "sslcert" | "ssl-cert" => "this client",
             _ => return None,
         };
-        Some(Named { path: PathBuf::from(&*path), whose })
+        Some(NamedFile { path: PathBuf::from(&*path), whose })
     };
     url.query_pairs().filter_map(file).collect()
 }

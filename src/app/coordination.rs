@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::StartError;
 use super::stores::Ready;
 use crate::cluster::SharedCluster;
-use crate::cluster::etcd::{EtcdCluster, Settings};
+use crate::cluster::etcd::{EtcdCluster, EtcdSettings};
 use crate::cluster::single::SingleNode;
-use crate::config::{Config, Peers, Shared};
+use crate::config::{Config, Peers, SharedServers};
+use crate::inspection::PeerServers;
 use crate::operations::{Readiness, Serving};
 use crate::queue::SharedQueue;
 use crate::queue::fallback::FallbackQueue;
@@ -51,8 +52,16 @@ impl Joined {
             clock: clock.clone(),
             starter: None,
             replica: self.replica,
+            others_lack_queue: Arc::default(),
         }
     }
+}
+
+/// Returns the queue and the cluster that this replica shares with others; `None` in an embedded
+/// installation.
+pub(super) fn peer_servers(config: &Config, context: &Context) -> Option<PeerServers> {
+    let (queue, cluster) = (context.queue.clone(), context.cluster.clone());
+    matches!(config.peers, Peers::Cluster(_)).then_some(PeerServers { queue, cluster })
 }
 
 /// Connects to the queue and joins the cluster. The servers need not be reachable yet.
@@ -69,7 +78,7 @@ pub(super) fn join(
         let queue = Measured::new(Arc::new(MemoryQueue::new()), clock.clone());
         return Ok(Joined { queue: Arc::new(queue), cluster, replica });
     };
-    let Shared { queue, cluster, lease_time } = (**shared).clone();
+    let SharedServers { queue, cluster, lease_time } = (**shared).clone();
     let queue = RedisQueue::start(queue, ready.shards, clock.clone(), random.clone(), tasks)?;
     let queue = Arc::new(Measured::new(Arc::new(queue), clock.clone()));
     let queue = FallbackQueue::start(
@@ -79,7 +88,7 @@ pub(super) fn join(
         clock.clone(),
         tasks,
     );
-    let settings = Settings {
+    let settings = EtcdSettings {
         servers: cluster,
         name: replica.clone(),
         leads: config.roles.scheduler,

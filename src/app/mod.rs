@@ -21,7 +21,6 @@ mod copy;
 mod doctor;
 mod encryption_keys;
 mod error;
-mod executor_bridge;
 mod front;
 mod listen;
 mod observer;
@@ -40,12 +39,12 @@ pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
 pub use doctor::{Diagnosis, diagnose};
 pub use encryption_keys::new_key;
 pub use error::StartError;
-pub use overview::{Away, Overview, StoreState, overview};
+pub use overview::overview;
 pub use restored::{RestoreError, Restored, UNFINISHED_COUNTED, restored};
 pub use signals::Signals;
 pub use stores::OpenStore;
 
-use crate::accounts::Accounts;
+use crate::accounts::{Accounts, OidcProvider, Users};
 use crate::channels::Channels;
 use crate::channels::email::Mailer;
 use crate::cluster::SharedCluster;
@@ -53,7 +52,7 @@ use crate::config::{Config, Peers};
 use crate::executor::Executor;
 use crate::notifications::Notifications;
 use crate::operations::Readiness;
-use crate::outbound::Client;
+use crate::outbound::{Client, SetupError};
 use crate::runtime::{Clock, Random, Tasks};
 use crate::schedules::Schedules;
 use crate::store::SharedStore;
@@ -151,6 +150,7 @@ impl App {
         ready.check_history(config)?;
         let joined = coordination::join(config, &ready, &clock, &random, tasks)?;
         let client = Client::new(canary.outbound(config), clock.clone(), tasks)?;
+        let provider = provider(config, &clock, &random, tasks)?;
 
         let mut context = joined.context(&store, &clock);
         stages::trace(config, &context, watch)?;
@@ -169,11 +169,13 @@ impl App {
             queue: context.queue.clone(),
             channels,
             client,
+            provider,
             clock: clock.clone(),
             random,
             tasks: tasks.clone(),
             shards,
             runner: executor.as_ref().map(|executor| Arc::new(executor.starter()) as _),
+            servers: coordination::peer_servers(config, &context),
         };
         let commands = front.serve(config, listeners.public);
         coordination::wait_for(config, &context, &readiness, &tasks);
@@ -214,6 +216,11 @@ impl App {
     /// Returns the commands on accounts and keys.
     pub fn accounts(&self) -> &Accounts {
         &self.commands.accounts
+    }
+
+    /// Returns the commands of users who sign in.
+    pub fn users(&self) -> &Users {
+        &self.commands.users
     }
 
     /// Returns the commands on schedules and jobs.
@@ -270,6 +277,18 @@ impl App {
             (false, false) => ServiceEnd::CutOff,
         }
     }
+}
+
+/// Returns the OpenID provider of the configuration. It is not called before a person signs in.
+fn provider(
+    config: &Config,
+    clock: &Clock,
+    random: &Random,
+    tasks: &Tasks,
+) -> Result<Option<OidcProvider>, SetupError> {
+    let Some(settings) = config.oidc.clone() else { return Ok(None) };
+    let sources = (clock.clone(), random.clone());
+    OidcProvider::new(settings, &config.outbound, sources, tasks).map(Some)
 }
 
 /// Returns the notification channels of the configuration.

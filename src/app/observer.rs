@@ -11,6 +11,7 @@ use super::certificates::{CertificateFile, Certificates};
 use crate::config::{Config, Store};
 use crate::domain::Timestamp;
 use crate::domain::certificate::expiry;
+use crate::inspection::JOBS_COUNTED;
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{SharedStore, sqlite};
 use crate::telemetry::metrics::{
@@ -22,8 +23,6 @@ use crate::telemetry::metrics::{
 const EVERY: Duration = Duration::from_secs(5);
 /// The interval at which certificates are read again: files that are reread may be replaced.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(120);
-/// The maximum number of waiting jobs that are counted.
-const COUNTED: u32 = 10_000;
 
 /// The worker that measures the backlog in the store, the free disk space and the expiry of
 /// certificates. It runs on every replica, whatever its roles: a backlog must be visible even if no
@@ -34,7 +33,7 @@ pub(super) struct Observer {
     /// The time of the last check of the certificates.
     looked_at: Option<Timestamp>,
     /// The settings of a SQLite store, whose disk is measured.
-    embedded: Option<sqlite::Settings>,
+    embedded: Option<sqlite::SqliteSettings>,
 }
 
 impl Observer {
@@ -71,7 +70,7 @@ impl Observer {
     }
 
     async fn look_at_store(&self, now: Timestamp) -> Result<(), RunError> {
-        let waiting = self.store.waiting(now, COUNTED).await?;
+        let waiting = self.store.waiting(now, JOBS_COUNTED).await?;
         QUEUE_TICKETS.set(usize::try_from(waiting.jobs)?);
         let age = |since: Option<Timestamp>| since.map_or(Duration::ZERO, |since| now.since(since));
         OLDEST_TICKET_SECONDS.set_to(age(waiting.since).as_secs_f64());

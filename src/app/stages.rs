@@ -95,7 +95,7 @@ impl Stages<'_> {
     /// Starts the executor. Leaders of this replica can hand it the jobs that they fire.
     fn start_executor(&self, context: &mut Context, alerts: Arc<Notify>) -> Executor {
         let Self { config, tasks, client, random, .. } = *self;
-        let parts = executor::Parts {
+        let parts = executor::ExecutorParts {
             store: context.store.clone(),
             queue: context.queue.clone(),
             cluster: context.cluster.clone(),
@@ -114,7 +114,7 @@ impl Stages<'_> {
     /// Starts the notifier.
     fn start_notifier(&self, context: &Context, alerts: Arc<Notify>) {
         let Self { config, tasks, channels, random, .. } = *self;
-        let parts = notify::Parts {
+        let parts = notify::NotifierParts {
             store: context.store.clone(),
             channels: channels.clone(),
             clock: context.clock.clone(),

@@ -11,12 +11,12 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::field_errors::FieldErrors;
 
 /// Reads fields of a `config` object and collects an error for each invalid one.
-pub struct Fields<'a> {
+pub struct ConfigFields<'a> {
     given: &'a Map<String, Value>,
     errors: FieldErrors,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ConfigFields<'a> {
     /// Reads from `given`. Unknown fields are ignored.
     pub fn new(given: &'a Map<String, Value>) -> Self {
         Self { given, errors: FieldErrors::new() }

@@ -49,7 +49,7 @@ pub struct Fact {
 
 /// A link to a page of this installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct PageLink {
     /// The text of the link.
     pub label: &'static str,
     /// The URL of the page.
@@ -68,7 +68,7 @@ pub struct Message {
     /// The start of the response, which may have several lines.
     pub excerpt: Option<String>,
     /// The page with more details.
-    pub link: Option<Link>,
+    pub link: Option<PageLink>,
     /// The time of the event.
     pub created_at: Timestamp,
 }
@@ -90,7 +90,7 @@ impl Message {
             Subject::Job(_) => "Open the job",
             _ => "Open Punctual",
         };
-        let link = alert.link.clone().map(|url| Link { label, url });
+        let link = alert.link.clone().map(|url| PageLink { label, url });
         let facts = facts.into_iter().filter(|fact| !fact.value.is_empty()).collect();
         Self { tone, headline, facts, excerpt, link, created_at: alert.created_at }
     }
@@ -123,7 +123,7 @@ impl Message {
     }
 }
 
-type Content = (Tone, String, Vec<Fact>);
+type MessageContent = (Tone, String, Vec<Fact>);
 
 /// Creates a fact in the service's own words.
 fn plain(label: &'static str, value: impl Into<String>) -> Fact {
@@ -148,7 +148,7 @@ fn quoted(name: &str) -> String {
     }
 }
 
-fn about_job(kind: AlertKind, alert: &JobAlert) -> Content {
+fn about_job(kind: AlertKind, alert: &JobAlert) -> MessageContent {
     let JobAlert { schedule, job, consecutive_failures } = alert;
     let (name, result) = (quoted(&schedule.name), result(job));
     let mut facts = Vec::new();
@@ -241,7 +241,7 @@ fn list(names: &[String], more: u32) -> String {
     }
 }
 
-fn about_incident(kind: AlertKind, alert: &IncidentAlert) -> Content {
+fn about_incident(kind: AlertKind, alert: &IncidentAlert) -> MessageContent {
     let IncidentAlert { host, schedules, failing, failures, names, since, until, error } = alert;
     let host = one_line(host, LONGEST_VALUE);
     let listed = u32::try_from(names.len()).unwrap_or(u32::MAX);
@@ -270,7 +270,7 @@ fn about_incident(kind: AlertKind, alert: &IncidentAlert) -> Content {
     (Tone::Good, headline, facts)
 }
 
-fn about_digest(alert: &DigestAlert) -> Content {
+fn about_digest(alert: &DigestAlert) -> MessageContent {
     let parts: Vec<_> = alert.counts.iter().map(|(kind, number)| part(*kind, *number)).collect();
     let took = alert.until.since(alert.since);
     let within = match took.as_secs() {
@@ -299,7 +299,7 @@ fn part(kind: AlertKind, number: u32) -> String {
     }
 }
 
-fn about_test(label: &str, at: Timestamp) -> Content {
+fn about_test(label: &str, at: Timestamp) -> MessageContent {
     let headline = match one_line(label, LONGEST_NAME) {
         label if label.is_empty() => "Test notification".to_owned(),
         label => format!("Test notification for “{label}”"),

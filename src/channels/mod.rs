@@ -65,7 +65,7 @@ const TELEGRAM_URL: &str = "https://api.telegram.org";
 
 /// The operator's settings for channels.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ChannelSettings {
     /// Hosts that chat webhooks may point at in addition to their provider's: names or addresses
     /// without a port. These hosts may use plain HTTP and any port.
     pub chat_hosts: Vec<String>,
@@ -76,7 +76,7 @@ pub struct Settings {
     pub public_url: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for ChannelSettings {
     fn default() -> Self {
         let telegram_url = TELEGRAM_URL.to_owned();
         Self { chat_hosts: Vec::new(), telegram_url, public_url: None }
@@ -99,7 +99,7 @@ impl Channels {
     /// Creates all channel types. They make HTTP calls through `client` and send mail through
     /// `mailer`. Without a mailer, every mail fails.
     pub fn new(
-        settings: Settings,
+        settings: ChannelSettings,
         client: outbound::Client,
         mailer: Option<Mailer>,
         clock: Clock,

@@ -57,7 +57,7 @@ pub struct ProviderCall {
 
 /// A successful response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct ProviderAnswer {
     /// The HTTP status.
     pub status: u16,
     /// The first 64 KiB of the body.
@@ -66,8 +66,8 @@ pub struct Answer {
     pub excerpt: Option<String>,
 }
 
-impl From<Answer> for Sent {
-    fn from(answer: Answer) -> Self {
+impl From<ProviderAnswer> for Sent {
+    fn from(answer: ProviderAnswer) -> Self {
         Self { status: Some(answer.status), response: answer.excerpt, config: None }
     }
 }
@@ -96,7 +96,7 @@ impl ProviderClient {
     }
 
     /// Makes the call and interprets the response.
-    pub async fn post(&self, call: ProviderCall) -> Result<Answer, SendError> {
+    pub async fn post(&self, call: ProviderCall) -> Result<ProviderAnswer, SendError> {
         let ProviderCall { account, provider, url, mut headers, body, patience, mask } = call;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let body = Some(Bytes::from(body));
@@ -131,12 +131,12 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn judge(&self, response: Response) -> Result<Answer, SendError> {
+    fn judge(&self, response: Response) -> Result<ProviderAnswer, SendError> {
         let Response { status, headers, body, .. } = response;
         let text = self.mask.apply(&String::from_utf8_lossy(&body));
         let excerpt = Some(block(&text, EXCERPT)).filter(|excerpt| !excerpt.is_empty());
         if (200..300).contains(&status) {
-            return Ok(Answer { status, body, excerpt });
+            return Ok(ProviderAnswer { status, body, excerpt });
         }
         let gone = status == 410 || (status == 404 && self.provider.gone_on_404);
         let code = match status {

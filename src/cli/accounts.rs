@@ -12,7 +12,7 @@ use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::users::{self, MemberCommand};
 use super::{CliError, output};
-use crate::accounts::{AccountError, KeyRequest, Overview};
+use crate::accounts::{AccountError, AccountOverview, KeyRequest};
 use crate::config::load_part;
 use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
 use crate::domain::{KeyId, Timestamp};
@@ -206,7 +206,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
     let gone = || refused(AccountError::NoSuchAccount(name.to_owned()));
     let overview = overview.ok_or_else(gone)?;
     let exhausted_at = overview.quota_exhausted_at();
-    let Overview { account, plan, usage, jobs_this_month: jobs } = overview;
+    let AccountOverview { account, plan, usage, jobs_this_month: jobs } = overview;
     let of =
         |most: Option<u64>| most.map_or_else(|| "no limit".to_owned(), |most| most.to_string());
     let row = |what: &str, used: u64, most| [what.to_owned(), used.to_string(), of(most)];

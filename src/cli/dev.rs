@@ -14,10 +14,14 @@ use crate::domain::AccountId;
 use crate::domain::key::{ApiKey, Scope};
 use crate::domain::plan::UNLIMITED;
 use crate::domain::request_body::object;
+use crate::domain::token::Token;
+use crate::domain::user::{EmailAddress, Role};
 use crate::schedules::{CommandError, ScheduleCreation};
 
 /// The name of the account and of its key.
 const NAME: &str = "dev";
+/// The user of the dashboard.
+const USER: &str = "dev@localhost";
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let (config, _log) = begin(sources)?;
@@ -32,8 +36,12 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
         }
     };
     let base_path = &config.http.base_path;
+    let base_url = format!("http://{}{base_path}", reachable(public));
+    let token = first_user(&app).await;
+    let entry = token.map(|token| format!("{base_url}/dashboard/first/{}", token.reveal()));
     let said = output::print(&welcome(&Welcome {
-        base_url: &format!("http://{}{base_path}", reachable(public)),
+        base_url: &base_url,
+        dashboard: entry.as_deref(),
         ops_url: &ops_url,
         key: key.as_ref().map(ApiKey::reveal),
         store: &config.store.to_string(),
@@ -57,6 +65,30 @@ async fn seed(app: &App, ops_url: &str) -> Result<(Option<ApiKey>, bool), Accoun
         tracing::warn!(%error, "demo schedule not run");
     }
     Ok((Some(key), shown.is_ok()))
+}
+
+/// Creates the user of the trial at the first start, who owns the account `dev`, and returns the
+/// token of the link with which this start signs in. `None` if there is no such account.
+async fn first_user(app: &App) -> Option<Token> {
+    let email: EmailAddress = USER.parse().expect("an address");
+    let accounts = app.accounts();
+    let account = accounts.named(NAME).await.ok()?;
+    let password = accounts.new_password();
+    let owns = Some((&account, Role::Owner));
+    let made = match accounts.create_user(operator(), &email, &password, owns).await {
+        // The person at this machine runs the installation.
+        Ok(_) | Err(AccountError::EmailTaken(_)) => {
+            accounts.set_operator(operator(), &email, true).await
+        }
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(()) => Some(app.users().first_entry(email)),
+        Err(error) => {
+            tracing::warn!(%error, "could not create the user of the dashboard");
+            None
+        }
+    }
 }
 
 /// Creates the schedule `demo`, whose target is this process, and triggers it.

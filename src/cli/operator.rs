@@ -12,7 +12,7 @@ use crate::runtime::{Clock, Random};
 /// Contains the numeric id of the user that logged in, even after `su` or `sudo`.
 const LOGIN: &str = "/proc/self/loginuid";
 /// The content of [`LOGIN`] for processes without a login.
-const NOBODY: u32 = u32::MAX;
+const NO_USER: u32 = u32::MAX;
 const USERS: &str = "/etc/passwd";
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
@@ -36,7 +36,7 @@ pub(super) fn refused(error: AccountError) -> CliError {
 pub(super) fn operator() -> Author {
     let host = std::fs::read_to_string(HOST_NAME).unwrap_or_default();
     let login = std::fs::read_to_string(LOGIN).ok();
-    let user = login.and_then(|text| text.trim().parse().ok()).filter(|user| *user != NOBODY);
+    let user = login.and_then(|text| text.trim().parse().ok()).filter(|user| *user != NO_USER);
     let user = user.or_else(|| std::fs::metadata("/proc/self").ok().map(|process| process.uid()));
     let users = std::fs::read_to_string(USERS).unwrap_or_default();
     let name = user.map(|user| name_of(user, &users)).unwrap_or_default();

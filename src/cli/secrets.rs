@@ -78,8 +78,9 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     let known = store.key_proofs().await.map_err(CliError::failed)?;
     if total > 0 || known.len() > 1 {
         let (now, bits) = (clock.now(), Random::system().bits());
-        let act = AuditContext { now, author: operator(), entry: AuditId::new(now, bits) };
-        store.enter_rotation(&act).await.map_err(CliError::failed)?;
+        let audit_context =
+            AuditContext { now, author: operator(), entry: AuditId::new(now, bits) };
+        store.enter_rotation(&audit_context).await.map_err(CliError::failed)?;
     }
     let mut meter = Meter::new(clock);
     let done = reseal(&store, total, &mut meter).await;

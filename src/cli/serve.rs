@@ -3,7 +3,7 @@
 use super::CliError;
 use crate::app::{App, ServiceEnd, Signals};
 use crate::config::{Config, Sources, load};
-use crate::telemetry::log::{self, Sink};
+use crate::telemetry::log::{self, LogSink};
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let (config, _log) = begin(sources)?;
@@ -13,7 +13,7 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
 
 /// Reads the configuration and starts logging. The caller must keep the sink until the last line is
 /// logged.
-pub(super) fn begin(sources: &Sources) -> Result<(Config, Sink), CliError> {
+pub(super) fn begin(sources: &Sources) -> Result<(Config, LogSink), CliError> {
     let loaded = load(sources)?;
     let sink = log::init(&loaded.config.log);
     for warning in &loaded.warnings {

@@ -11,7 +11,7 @@ use super::{CliError, output};
 use crate::accounts::{Accounts, Password};
 use crate::config::load_part;
 use crate::domain::user::{EmailAddress, Role};
-use crate::store::{Member, MemberChange, User};
+use crate::store::{AccountMember, MemberChange, User};
 
 /// The commands on users.
 #[derive(Debug, Subcommand)]
@@ -26,6 +26,14 @@ pub enum UserCommand {
     Enable(UserArgs),
     /// Set a new password, and print a generated one unless one is given; ends all sessions
     ResetPassword(PasswordArgs),
+    /// Confirm the address of a user, who can then sign in with the OpenID provider
+    Confirm(UserArgs),
+    /// Remove the links of a user to people at the OpenID provider; ends all sessions
+    Unlink(UserArgs),
+    /// Make a user an operator, who sees the page of the installation in the dashboard
+    AddOperator(UserArgs),
+    /// Take the role of an operator away from a user
+    RemoveOperator(UserArgs),
     /// End all sessions of a user
     SignOut(UserArgs),
 }
@@ -115,6 +123,18 @@ pub(super) async fn run_user(command: &UserCommand) -> Result<(), CliError> {
         }
         UserCommand::Disable(args) => disable(args, true).await,
         UserCommand::Enable(args) => disable(args, false).await,
+        UserCommand::Confirm(args) => {
+            let accounts = accounts(&args.settings).await?;
+            accounts.confirm_email(operator(), &args.email).await.map_err(refused)?;
+            output::print(&format!("{} is confirmed\n", args.email))
+        }
+        UserCommand::Unlink(args) => {
+            let accounts = accounts(&args.settings).await?;
+            accounts.unlink(operator(), &args.email).await.map_err(refused)?;
+            output::print(&format!("{} has no link to the OpenID provider\n", args.email))
+        }
+        UserCommand::AddOperator(args) => set_operator(args, true).await,
+        UserCommand::RemoveOperator(args) => set_operator(args, false).await,
         UserCommand::ResetPassword(args) => {
             let accounts = accounts(&args.user.settings).await?;
             let password = args.password(&accounts)?;
@@ -147,6 +167,13 @@ async fn disable(args: &UserArgs, disabled: bool) -> Result<(), CliError> {
     let accounts = accounts(&args.settings).await?;
     accounts.disable_user(operator(), &args.email, disabled).await.map_err(refused)?;
     let now = if disabled { "is disabled; all sessions have ended" } else { "can sign in again" };
+    output::print(&format!("{} {now}\n", args.email))
+}
+
+async fn set_operator(args: &UserArgs, is_operator: bool) -> Result<(), CliError> {
+    let accounts = accounts(&args.settings).await?;
+    accounts.set_operator(operator(), &args.email, is_operator).await.map_err(refused)?;
+    let now = if is_operator { "is an operator" } else { "is no longer an operator" };
     output::print(&format!("{} {now}\n", args.email))
 }
 
@@ -217,14 +244,16 @@ async fn invite(args: &RoleArgs) -> Result<(), CliError> {
 fn user_table(users: &[User]) -> String {
     let row = |user: &User| {
         let state = if user.disabled_at.is_some() { "disabled" } else { "active" };
-        [user.id.to_string(), user.email.to_string(), user.created_at.to_string(), state.to_owned()]
+        let role = if user.operator_since.is_some() { "operator" } else { "user" };
+        let (id, email) = (user.id.to_string(), user.email.to_string());
+        [id, email, user.created_at.to_string(), state.to_owned(), role.to_owned()]
     };
     let rows: Vec<_> = users.iter().map(row).collect();
-    output::table(["ID", "EMAIL", "CREATED", "STATE"], &rows)
+    output::table(["ID", "EMAIL", "CREATED", "STATE", "ROLE"], &rows)
 }
 
-fn member_table(members: &[Member]) -> String {
-    let row = |member: &Member| {
+fn member_table(members: &[AccountMember]) -> String {
+    let row = |member: &AccountMember| {
         let (id, email) = (member.user.to_string(), member.email.to_string());
         [id, email, member.role.to_string(), member.since.to_string()]
     };

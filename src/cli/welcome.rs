@@ -7,6 +7,8 @@ use std::fmt::Write;
 pub struct Welcome<'a> {
     /// The URL of the API, including the base path, without `/v1`.
     pub base_url: &'a str,
+    /// The link that opens the dashboard signed in, once. `None` if no user can be signed in.
+    pub dashboard: Option<&'a str>,
     /// The URL of the operations listener.
     pub ops_url: &'a str,
     /// The key, if one was created. An existing key cannot be shown, because only its hash is
@@ -20,7 +22,7 @@ pub struct Welcome<'a> {
 
 /// Returns the text: the addresses, the key, and a command that creates a schedule.
 pub fn welcome(welcome: &Welcome<'_>) -> String {
-    let Welcome { base_url, ops_url, key, store, demo } = welcome;
+    let Welcome { base_url, dashboard, ops_url, key, store, demo } = welcome;
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _ = write!(
@@ -28,11 +30,16 @@ pub fn welcome(welcome: &Welcome<'_>) -> String {
         "
 Punctual is running.
 
+  Dashboard    {}
   API          {base_url}/v1
   Reference    {base_url}/docs
   Operations   {ops_url}/metrics  /healthz  /readyz  /echo
   Stored in    {store}
-"
+",
+        dashboard.map_or_else(
+            || format!("{base_url}/dashboard"),
+            |link| format!("{link}   (signs you in, once)"),
+        ),
     );
     let _ = match key {
         Some(key) => writeln!(text, "  API key      {key}"),
@@ -84,6 +91,7 @@ mod tests {
     fn text(key: Option<&str>) -> String {
         welcome(&Welcome {
             base_url: "http://127.0.0.1:8080",
+            dashboard: key.map(|_| "http://127.0.0.1:8080/dashboard/first/x"),
             ops_url: "http://127.0.0.1:8081",
             key,
             store: "punctual-data/punctual.db",

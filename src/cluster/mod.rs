@@ -48,7 +48,7 @@ pub type Terms = BTreeMap<ShardId, Term>;
 
 /// A live replica, as it is known in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct LiveReplica {
     /// The name that the replica chose.
     pub name: String,
     /// The version of its binary.
@@ -59,6 +59,15 @@ pub struct Member {
     pub executes: bool,
     /// The shards that it leads.
     pub shards: Vec<ShardId>,
+}
+
+/// The state of the cluster, from the view of its servers.
+#[derive(Clone, Debug)]
+pub struct ClusterState {
+    /// The id of the store that the members share; absent before the first replica has joined.
+    pub installation: Option<String>,
+    /// The live replicas.
+    pub members: Vec<LiveReplica>,
 }
 
 /// The reason why the cluster did not answer.
@@ -78,7 +87,7 @@ pub trait Cluster: Send + Sync {
     fn terms(&self) -> watch::Receiver<Terms>;
 
     /// Returns all live replicas.
-    async fn members(&self) -> Result<Vec<Member>, ClusterError>;
+    async fn members(&self) -> Result<Vec<LiveReplica>, ClusterError>;
 
     /// Returns `true` if the cluster has answered recently, so that its view of the shards counts.
     fn is_trusted(&self) -> bool;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::{Cluster, ClusterError, Member, Replacement, Term, Terms};
+use super::{Cluster, ClusterError, LiveReplica, Replacement, Term, Terms};
 use crate::domain::shard::ShardId;
 
 /// A cluster with one member.
@@ -27,10 +27,10 @@ impl Cluster for SingleNode {
         self.terms.subscribe()
     }
 
-    async fn members(&self) -> Result<Vec<Member>, ClusterError> {
+    async fn members(&self) -> Result<Vec<LiveReplica>, ClusterError> {
         let shards = self.terms.borrow().keys().copied().collect();
         let (name, version) = (self.name.clone(), env!("CARGO_PKG_VERSION").to_owned());
-        Ok(vec![Member { name, version, leads: true, executes: true, shards }])
+        Ok(vec![LiveReplica { name, version, leads: true, executes: true, shards }])
     }
 
     fn is_trusted(&self) -> bool {

@@ -3,13 +3,13 @@
 
 use url::Host;
 
-use super::reader::{Parsed, Raw, Reader, list, text};
+use super::reader::{Parsed, Raw, SettingsReader, list, text};
 use super::users::base_url;
-use crate::channels::Settings as ChannelSettings;
+use crate::channels::ChannelSettings;
 
 /// Reads the settings of channels. Links in mails begin with `public_url`, the URL of this
 /// installation.
-pub(super) fn read(reader: &mut Reader, public_url: Option<String>) -> ChannelSettings {
+pub(super) fn read(reader: &mut SettingsReader, public_url: Option<String>) -> ChannelSettings {
     ChannelSettings {
         chat_hosts: reader.read("chat.hosts", list(host)),
         telegram_url: reader.read("notify.telegram_url", telegram_url),

@@ -14,6 +14,9 @@ log = \"info,punctual::executor=debug\"
 allow = [\"127.0.0.0/8\", \"::1/128\"]
 ";
 
+/// The section whose tables are plans, and whose keys are therefore not in the list.
+pub(super) const PLANS: &str = "plans";
+
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -91,7 +94,7 @@ impl Setting {
 
     /// Returns `true` if the value must not be shown.
     pub(super) fn is_secret(&self) -> bool {
-        self.key == "secrets.keys"
+        matches!(self.key, "secrets.keys" | "oidc.client_secret")
     }
 
     /// Returns the name within its section.

@@ -1,7 +1,7 @@
 //! A checked configuration, and its printed form.
 
 use super::document::{DocumentLine, lines, settings};
-use super::reader::{Raw, Reader};
+use super::reader::{Raw, SettingsReader};
 use super::{Config, Mistakes, plans};
 
 /// A configuration without mistakes.
@@ -15,7 +15,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    pub(super) fn check(config: Config, reader: Reader) -> Result<Self, Mistakes> {
+    pub(super) fn check(config: Config, reader: SettingsReader) -> Result<Self, Mistakes> {
         let commented = commented(&reader);
         let gathered = reader.finish();
         if gathered.mistakes.is_empty() {
@@ -33,7 +33,7 @@ impl Loaded {
     }
 }
 
-fn commented(reader: &Reader) -> String {
+fn commented(reader: &SettingsReader) -> String {
     let mut text = String::new();
     for line in lines() {
         match line {
@@ -55,7 +55,7 @@ fn commented(reader: &Reader) -> String {
 
 /// Converts the value to the type of its default, because an environment variable gives numbers and
 /// lists as text.
-fn shown(reader: &Reader, key: &str) -> Raw {
+fn shown(reader: &SettingsReader, key: &str) -> Raw {
     let (given, default) = (reader.shown(key), reader.default(key));
     let Raw::Text(text) = &given else { return given };
     match default {

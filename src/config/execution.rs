@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::reader::{Parsed, Raw, Reader, list, number, seconds, text};
+use super::reader::{Parsed, Raw, SettingsReader, list, number, seconds, text};
 use crate::domain::retry::RetryPolicy;
-use crate::executor::Settings as ExecutorSettings;
-use crate::outbound::Settings as OutboundSettings;
+use crate::executor::ExecutorSettings;
+use crate::outbound::OutboundSettings;
 use crate::scheduler::HistoryPrunerSettings;
 
 /// The maximum number of API requests per key; 0 means no limit.
@@ -20,7 +20,7 @@ pub struct Rate {
     pub per_hour: u32,
 }
 
-pub(super) fn read_executor(reader: &mut Reader) -> ExecutorSettings {
+pub(super) fn read_executor(reader: &mut SettingsReader) -> ExecutorSettings {
     ExecutorSettings {
         slots: reader.read("executor.slots", number(1..=100_000)),
         per_account: reader.read("executor.per_account", number(1..=100_000)),
@@ -30,7 +30,7 @@ pub(super) fn read_executor(reader: &mut Reader) -> ExecutorSettings {
     }
 }
 
-fn read_retry(reader: &mut Reader) -> RetryPolicy {
+fn read_retry(reader: &mut SettingsReader) -> RetryPolicy {
     let base_ms = reader.read("retry.base_ms", number(1..=3_600_000));
     let cap_ms = reader.read("retry.cap_ms", number(1..=3_600_000));
     if base_ms > cap_ms {
@@ -39,7 +39,7 @@ fn read_retry(reader: &mut Reader) -> RetryPolicy {
     RetryPolicy { base: Duration::from_millis(base_ms), cap: Duration::from_millis(cap_ms) }
 }
 
-pub(super) fn read_outbound(reader: &mut Reader) -> OutboundSettings {
+pub(super) fn read_outbound(reader: &mut SettingsReader) -> OutboundSettings {
     OutboundSettings {
         allow: reader.read("outbound.allow", list(network)),
         deny_ports: reader.read("outbound.deny_ports", list(number(1..=u16::MAX))),
@@ -49,7 +49,7 @@ pub(super) fn read_outbound(reader: &mut Reader) -> OutboundSettings {
     }
 }
 
-pub(super) fn read_retention(reader: &mut Reader) -> HistoryPrunerSettings {
+pub(super) fn read_retention(reader: &mut SettingsReader) -> HistoryPrunerSettings {
     let mut days = |key| {
         let days: u64 = reader.read(key, number(1..=3_650));
         Duration::from_secs(days * 24 * 60 * 60)
@@ -57,7 +57,7 @@ pub(super) fn read_retention(reader: &mut Reader) -> HistoryPrunerSettings {
     HistoryPrunerSettings { history: days("history.days"), audit_log: days("history.audit_days") }
 }
 
-pub(super) fn read_rate(reader: &mut Reader) -> Rate {
+pub(super) fn read_rate(reader: &mut SettingsReader) -> Rate {
     Rate {
         per_minute: reader.read("rate.per_minute", number(0..=1_000_000_000)),
         per_hour: reader.read("rate.per_hour", number(0..=1_000_000_000)),

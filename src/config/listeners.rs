@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::execution::network;
-use super::reader::{Parsed, Raw, Reader, address, list, number, seconds, text};
+use super::reader::{Parsed, Raw, SettingsReader, address, list, number, seconds, text};
 use crate::runtime::ServeLimits;
 
 /// The settings of the public listener.
@@ -32,7 +32,7 @@ pub struct Ops {
     pub limits: ServeLimits,
 }
 
-pub(super) fn read(reader: &mut Reader) -> (Http, Ops) {
+pub(super) fn read(reader: &mut SettingsReader) -> (Http, Ops) {
     let limits = ServeLimits {
         connections: reader.read("http.max_connections", number(1..=1_000_000)),
         header_read: reader.read("http.header_timeout_seconds", seconds(1..=300)),

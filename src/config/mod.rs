@@ -15,6 +15,7 @@ mod errors;
 mod execution;
 mod listeners;
 mod notify;
+mod oidc;
 mod plans;
 mod reader;
 mod secrets;
@@ -34,20 +35,20 @@ pub use execution::Rate;
 pub use listeners::{Http, Ops};
 pub use secrets::{OTHERS, others_can_read};
 pub use sources::{Sources, no_color};
-pub use stores::{Peers, Shared, Store};
+pub use stores::{Peers, SharedServers, Store};
 
-use crate::accounts::UserSettings;
-use crate::channels::Settings as ChannelSettings;
-use crate::channels::email::Settings as MailSettings;
+use crate::accounts::{OidcSettings, UserSettings};
+use crate::channels::ChannelSettings;
+use crate::channels::email::MailSettings;
 use crate::domain::plan::Plans;
 use crate::domain::secret_key::SecretKey;
-use crate::executor::Settings as ExecutorSettings;
-use crate::notify::Settings as NotifySettings;
-use crate::outbound::Settings as OutboundSettings;
+use crate::executor::ExecutorSettings;
+use crate::notify::NotifierSettings;
+use crate::outbound::OutboundSettings;
 use crate::scheduler::HistoryPrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
-use crate::telemetry::traces::Settings as TraceSettings;
-use reader::{Parsed, Raw, Reader, flag, list, seconds, text};
+use crate::telemetry::traces::TraceSettings;
+use reader::{Parsed, Raw, SettingsReader, flag, list, seconds, text};
 
 /// The configuration of this process.
 #[derive(Clone, Debug)]
@@ -57,7 +58,7 @@ pub struct Config {
     /// The directory in which embedded adapters keep their files.
     pub data_dir: PathBuf,
     /// The settings of the log.
-    pub log: log::Settings,
+    pub log: log::LogSettings,
     /// The settings of the trace exporter, if traces are exported.
     pub traces: Option<TraceSettings>,
     /// The settings of the public listener.
@@ -84,12 +85,14 @@ pub struct Config {
     pub plans: Arc<Plans>,
     /// The rules for signing up, and the lifetime of sessions.
     pub users: UserSettings,
+    /// The settings of the OpenID provider, if there is one.
+    pub oidc: Option<OidcSettings>,
     /// The settings of the mail server, if there is one.
     pub mail: Option<MailSettings>,
     /// The settings of notification channels.
     pub channels: ChannelSettings,
     /// The settings of the notifier.
-    pub notify: NotifySettings,
+    pub notify: NotifierSettings,
     /// The keys that encrypt secrets. The first one encrypts new secrets; all of them decrypt.
     pub secrets: Vec<SecretKey>,
     /// The retention periods of jobs and of the audit log.
@@ -129,12 +132,12 @@ pub fn load_part(sources: &Sources) -> Result<Loaded, Mistakes> {
 }
 
 fn load_for(sources: &Sources, whole: bool) -> Result<Loaded, Mistakes> {
-    let mut reader = Reader::new(sources::gather(sources));
+    let mut reader = SettingsReader::new(sources::gather(sources));
     let config = read(&mut reader, whole);
     Loaded::check(config, reader)
 }
 
-fn read(reader: &mut Reader, whole: bool) -> Config {
+fn read(reader: &mut SettingsReader, whole: bool) -> Config {
     let data_dir = reader.read("data_dir", directory);
     let (http, ops) = listeners::read(reader);
     let before = reader.mistakes();
@@ -154,11 +157,12 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
     }
     let plans = plans::read(reader);
     let users = users::read_users(reader, &plans);
+    let oidc = oidc::read(reader, users.public_url.as_deref());
     let channels = channels::read(reader, users.public_url.clone());
     Config {
         roles,
         data_dir,
-        log: log::Settings {
+        log: log::LogSettings {
             filter: reader.read("log", log_filter),
             format: reader.read("log_format", log_format),
             color: !no_color(),
@@ -175,6 +179,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
         outbound: execution::read_outbound(reader),
         rate: execution::read_rate(reader),
         users,
+        oidc,
         plans: Arc::new(plans),
         mail: users::read_mail(reader),
         channels,
@@ -185,7 +190,7 @@ fn read(reader: &mut Reader, whole: bool) -> Config {
     }
 }
 
-fn read_roles(reader: &mut Reader) -> Roles {
+fn read_roles(reader: &mut SettingsReader) -> Roles {
     let names = reader.read("roles", list(role));
     let has = |name| names.contains(&name);
     let roles = Roles {

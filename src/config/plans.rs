@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use figment::value::Value;
 
-use super::reader::{Parsed, Raw, Reader, list, number, text};
+use super::document::PLANS;
+use super::reader::{Parsed, Raw, SettingsReader, list, number, text};
 use crate::domain::plan::{ChannelType, NotifyOn, Plan, Plans, UNLIMITED};
-
-/// The section that contains the tables.
-pub(super) const SECTION: &str = "plans";
 
 /// The names of all limits that a plan can have.
 const LIMITS: &[&str] = &[
@@ -31,16 +29,16 @@ const LIMITS: &[&str] = &[
 /// The maximum length of a plan's name.
 const LONGEST_NAME: usize = 40;
 
-pub(super) fn read(reader: &mut Reader) -> Plans {
-    let tables = reader.tables(SECTION);
+pub(super) fn read(reader: &mut SettingsReader) -> Plans {
+    let tables = reader.tables(PLANS);
     let plans: Vec<Plan> =
         tables.into_iter().filter_map(|(name, table)| read_one(reader, name, &table)).collect();
     Plans::new(plans)
         .with_unstarted_jobs(reader.read("schedules.unstarted_jobs", number(1..=10_000)))
 }
 
-fn read_one(reader: &mut Reader, name: String, table: &Value) -> Option<Plan> {
-    let key = format!("{SECTION}.{name}");
+fn read_one(reader: &mut SettingsReader, name: String, table: &Value) -> Option<Plan> {
+    let key = format!("{PLANS}.{name}");
     if name == UNLIMITED {
         reader.wrong(&key, "is always there and has no limits: choose another name");
         return None;
@@ -58,7 +56,7 @@ fn read_one(reader: &mut Reader, name: String, table: &Value) -> Option<Plan> {
         let why = format!("is not a limit of a plan; there are {}", LIMITS.join(", "));
         reader.wrong(&format!("{key}.{limit}"), &why);
     }
-    let mut limits = Limits { reader, key, table };
+    let mut limits = PlanReader { reader, key, table };
     Some(Plan {
         name,
         schedules: limits.read("schedules", number(0..=1_000_000_000)),
@@ -79,13 +77,13 @@ fn read_one(reader: &mut Reader, name: String, table: &Value) -> Option<Plan> {
 }
 
 /// Reads the limits of one plan.
-struct Limits<'a> {
-    reader: &'a mut Reader,
+struct PlanReader<'a> {
+    reader: &'a mut SettingsReader,
     key: String,
     table: &'a figment::value::Dict,
 }
 
-impl Limits<'_> {
+impl PlanReader<'_> {
     fn read<T>(&mut self, name: &str, parse: impl Fn(&Raw) -> Parsed<T>) -> Option<T> {
         let raw = Raw::from(self.table.get(name)?);
         let parsed = parse(&raw);
@@ -105,11 +103,11 @@ where
 }
 
 /// Formats the tables as in the configuration file.
-pub(super) fn shown(reader: &Reader) -> String {
+pub(super) fn shown(reader: &SettingsReader) -> String {
     let mut text = String::new();
-    for (name, table) in reader.tables(SECTION) {
+    for (name, table) in reader.tables(PLANS) {
         let Value::Dict(_, limits) = &table else { continue };
-        text.push_str(&format!("\n[{SECTION}.{name}]\n"));
+        text.push_str(&format!("\n[{PLANS}.{name}]\n"));
         for (limit, value) in limits {
             text.push_str(&format!("{limit} = {}\n", Raw::from(value)));
         }

@@ -10,7 +10,7 @@ use figment::value::Value;
 
 use super::document::{Setting, setting};
 use super::errors::{Mistake, without_password};
-use super::sources::{Gathered, Origin, defaults};
+use super::sources::{Gathered, SourceKind, defaults};
 
 /// A value as the source gives it. Environment variables and options only give texts.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,12 +54,12 @@ impl Display for Raw {
 pub(super) type Parsed<T> = Result<T, String>;
 
 /// Reads settings and records mistakes.
-pub(super) struct Reader {
+pub(super) struct SettingsReader {
     gathered: Gathered,
     defaults: Figment,
 }
 
-impl Reader {
+impl SettingsReader {
     pub(super) fn new(gathered: Gathered) -> Self {
         Self { gathered, defaults: defaults() }
     }
@@ -131,12 +131,12 @@ impl Reader {
     /// Returns the source that set `key`, or `None` if the default is in force.
     pub(super) fn origin(&self, key: &str) -> Option<String> {
         let setting = setting(key)?;
-        match Origin::of(self.gathered.figment.find_metadata(key)) {
-            Origin::Default => None,
-            Origin::Dev => Some("dev".to_owned()),
-            Origin::File => self.gathered.file.as_ref().map(|file| file.display().to_string()),
-            Origin::Environment => Some(setting.variable.clone()),
-            Origin::Option => Some(format!("--{}", setting.option)),
+        match SourceKind::of(self.gathered.figment.find_metadata(key)) {
+            SourceKind::Default => None,
+            SourceKind::Dev => Some("dev".to_owned()),
+            SourceKind::File => self.gathered.file.as_ref().map(|file| file.display().to_string()),
+            SourceKind::Environment => Some(setting.variable.clone()),
+            SourceKind::Option => Some(format!("--{}", setting.option)),
         }
     }
 

@@ -3,12 +3,12 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::reader::{Parsed, Raw, Reader, text};
+use super::reader::{Parsed, Raw, SettingsReader, text};
 use crate::domain::secret_key::SecretKey;
 
 /// Reads the keys. The first one encrypts new secrets. The result is empty if no keys are
 /// configured.
-pub(super) fn read(reader: &mut Reader) -> Vec<SecretKey> {
+pub(super) fn read(reader: &mut SettingsReader) -> Vec<SecretKey> {
     let given = reader.read("secrets.keys", |raw| SecretKey::list(&text(raw)?));
     let in_file = reader.read("secrets.keys_file", keys_of_file);
     if !given.is_empty() && !in_file.is_empty() {

@@ -8,9 +8,8 @@ use figment::providers::{Format, Toml};
 use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
-use super::document::{DEFAULTS, DEV, settings};
+use super::document::{DEFAULTS, DEV, PLANS, settings};
 use super::errors::Mistake;
-use super::plans;
 
 /// The environment variable that names the configuration file.
 const FILE_VARIABLE: &str = "PUNCTUAL_CONFIG";
@@ -48,7 +47,7 @@ pub fn no_color() -> bool {
 
 /// The kind of source that a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum SourceKind {
     Default,
     Dev,
     File,
@@ -56,7 +55,7 @@ pub(super) enum Origin {
     Option,
 }
 
-impl Origin {
+impl SourceKind {
     const ALL: [Self; 5] = [Self::Default, Self::Dev, Self::File, Self::Environment, Self::Option];
 
     const fn name(self) -> &'static str {
@@ -77,7 +76,7 @@ impl Origin {
 
 /// The values of one source.
 struct Layer {
-    origin: Origin,
+    origin: SourceKind,
     values: Dict,
 }
 
@@ -105,10 +104,10 @@ pub(super) struct Gathered {
 
 /// Returns the defaults without any other source.
 pub(super) fn defaults() -> Figment {
-    Figment::from(embedded(Origin::Default, DEFAULTS))
+    Figment::from(embedded(SourceKind::Default, DEFAULTS))
 }
 
-fn embedded(origin: Origin, text: &str) -> Layer {
+fn embedded(origin: SourceKind, text: &str) -> Layer {
     Layer { origin, values: read_toml(text).expect("part of the binary, and tested") }
 }
 
@@ -121,21 +120,21 @@ pub(super) fn gather(sources: &Sources) -> Gathered {
         warnings: Vec::new(),
     };
     if sources.dev {
-        gathered.merge(embedded(Origin::Dev, DEV));
+        gathered.merge(embedded(SourceKind::Dev, DEV));
     }
     let environment = gathered.read_environment(&sources.environment);
     if let Some(path) = gathered.file.clone() {
         match read_file(&path) {
             Ok(values) => {
                 gathered.find_unknown_keys(&values);
-                gathered.merge(Layer { origin: Origin::File, values });
+                gathered.merge(Layer { origin: SourceKind::File, values });
             }
             Err(mistake) => gathered.mistakes.push(mistake),
         }
     }
-    gathered.merge(Layer { origin: Origin::Environment, values: nested(environment) });
+    gathered.merge(Layer { origin: SourceKind::Environment, values: nested(environment) });
     let options = sources.options.iter().map(|(key, value)| (*key, value.clone()));
-    gathered.merge(Layer { origin: Origin::Option, values: nested(options) });
+    gathered.merge(Layer { origin: SourceKind::Option, values: nested(options) });
     gathered
 }
 
@@ -173,8 +172,7 @@ impl Gathered {
     fn find_unknown_keys(&mut self, values: &Dict) {
         let mut keys = Vec::new();
         flatten(values, "", &mut keys);
-        let is_plan =
-            |key: &str| key.split('.').next() == Some(plans::SECTION) && key.contains('.');
+        let is_plan = |key: &str| key.split('.').next() == Some(PLANS) && key.contains('.');
         for key in keys.into_iter().filter(|key| !is_plan(key)) {
             let known = settings().iter().map(|setting| setting.key);
             if !known.clone().any(|known| known == key) {

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::errors::without_password;
-use super::reader::{Parsed, Raw, Reader, flag, number, seconds, text};
-use crate::cluster::etcd::ServerSettings as EtcdSettings;
-use crate::queue::redis::Settings as RedisSettings;
-use crate::store::postgres::Settings as PostgresSettings;
-use crate::store::sqlite::Settings as SqliteSettings;
+use super::reader::{Parsed, Raw, SettingsReader, flag, number, seconds, text};
+use crate::cluster::etcd::ServerSettings;
+use crate::queue::redis::RedisSettings;
+use crate::store::postgres::PostgresSettings;
+use crate::store::sqlite::SqliteSettings;
 
 /// The default numbers of shards of a new store. One process needs only one shard, because an
 /// embedded store fires the due ticks of a shard in one transaction. A cluster distributes its
@@ -52,16 +52,16 @@ pub enum Peers {
     /// There are none: queue and cluster are inside this process.
     Alone,
     /// The replicas share a queue and find each other through etcd.
-    Cluster(Box<Shared>),
+    Cluster(Box<SharedServers>),
 }
 
 /// The servers that replicas share in addition to the store.
 #[derive(Clone, Debug)]
-pub struct Shared {
+pub struct SharedServers {
     /// The queue.
     pub queue: RedisSettings,
     /// The etcd cluster through which the replicas find each other.
-    pub cluster: EtcdSettings,
+    pub cluster: ServerSettings,
     /// The duration of a replica's lease. It is also how long a dead replica keeps its shards.
     pub lease_time: Duration,
 }
@@ -76,7 +76,7 @@ pub(super) struct Stores {
 
 /// Reads the settings of the three contracts. They must be consistent with each other only if
 /// `whole` is set.
-pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores {
+pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) -> Stores {
     let before = reader.mistakes();
     let store = read_store(reader, data_dir);
     let queue = read_queue(reader);
@@ -90,7 +90,7 @@ pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores 
     }
     let (peers, usual) = match (queue, cluster) {
         (Some(queue), Some(cluster)) => {
-            (Peers::Cluster(Box::new(Shared { queue, cluster, lease_time })), SHARDS_SHARED)
+            (Peers::Cluster(Box::new(SharedServers { queue, cluster, lease_time })), SHARDS_SHARED)
         }
         // A command that needs only the store may be given a cluster's store alone.
         _ if matches!(store, Store::Postgres(_)) => (Peers::Alone, SHARDS_SHARED),
@@ -101,7 +101,7 @@ pub(super) fn read(reader: &mut Reader, data_dir: &Path, whole: bool) -> Stores 
 }
 
 /// Checks that everything is inside one process, or that everything is shared.
-fn check_mix(reader: &mut Reader, store: &Store, queue: bool, cluster: bool) {
+fn check_mix(reader: &mut SettingsReader, store: &Store, queue: bool, cluster: bool) {
     let store = matches!(store, Store::Postgres(_));
     if store == queue && queue == cluster {
         return;
@@ -126,7 +126,7 @@ fn check_mix(reader: &mut Reader, store: &Store, queue: bool, cluster: bool) {
     );
 }
 
-fn read_store(reader: &mut Reader, data_dir: &Path) -> Store {
+fn read_store(reader: &mut SettingsReader, data_dir: &Path) -> Store {
     let read_connections = reader.read("store.read_connections", number(1..=32));
     let password_file = reader.read("store.password_file", file);
     let sizes = [
@@ -172,7 +172,7 @@ fn store_of(raw: &Raw, data_dir: &Path) -> Parsed<Store> {
     }
 }
 
-fn read_queue(reader: &mut Reader) -> Option<RedisSettings> {
+fn read_queue(reader: &mut SettingsReader) -> Option<RedisSettings> {
     let password_file = reader.read("queue.password_file", file);
     let ca_file = reader.read("queue.ca_file", file);
     let prefix = reader.read("queue.prefix", text);
@@ -187,7 +187,7 @@ fn read_queue(reader: &mut Reader) -> Option<RedisSettings> {
     })
 }
 
-fn read_cluster(reader: &mut Reader) -> Option<EtcdSettings> {
+fn read_cluster(reader: &mut SettingsReader) -> Option<ServerSettings> {
     let password_file = reader.read("cluster.password_file", file);
     let ca_file = reader.read("cluster.ca_file", file);
     reader.read("cluster.url", |raw| {
@@ -195,7 +195,7 @@ fn read_cluster(reader: &mut Reader) -> Option<EtcdSettings> {
         if url == "single:" {
             return Ok(None);
         }
-        let etcd = EtcdSettings::parse(&url, password_file.as_deref(), ca_file.as_deref());
+        let etcd = ServerSettings::parse(&url, password_file.as_deref(), ca_file.as_deref());
         etcd.map(Some).map_err(|error| format!("{error}; or single: for one process"))
     })
 }

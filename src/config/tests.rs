@@ -68,7 +68,7 @@ fn later_sources_win() {
 }
 
 #[test]
-fn what_is_shown_is_a_configuration_again() {
+fn shown_settings_are_a_configuration_again() {
     let given = sources(
         &[
             ("PUNCTUAL_OUTBOUND_DENY_PORTS", "22, 25"),

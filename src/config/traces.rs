@@ -3,12 +3,12 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-use super::reader::{Parsed, Raw, Reader, number, text};
+use super::reader::{Parsed, Raw, SettingsReader, number, text};
 use super::users::authorities;
-use crate::telemetry::traces::Settings;
+use crate::telemetry::traces::TraceSettings;
 
 /// Reads the settings of traces. Returns `None` if no collector is configured.
-pub(super) fn read(reader: &mut Reader) -> Option<Settings> {
+pub(super) fn read(reader: &mut SettingsReader) -> Option<TraceSettings> {
     let url = reader.read("traces.otlp_url", collector);
     let ca_certificates = reader.read("traces.ca_file", authorities);
     let headers = reader.read("traces.headers_file", headers);
@@ -16,7 +16,7 @@ pub(super) fn read(reader: &mut Reader) -> Option<Settings> {
     if ca_certificates.is_some() && !url.starts_with("https:") {
         reader.mistake("traces.ca_file", "is used by https:// only, see traces.otlp_url");
     }
-    (!url.is_empty()).then_some(Settings { url, ca_certificates, headers, one_in })
+    (!url.is_empty()).then_some(TraceSettings { url, ca_certificates, headers, one_in })
 }
 
 /// Parses a URL of only a scheme, a host and a port. An empty text is allowed.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use url::Url;
 
 use super::execution::certificates;
-use super::reader::{Parsed, Raw, Reader, number, text};
+use super::reader::{Parsed, Raw, SettingsReader, number, text};
 use super::stores::file;
 use crate::accounts::UserSettings;
-use crate::channels::email::Settings as MailSettings;
+use crate::channels::email::MailSettings;
 use crate::domain::plan::Plans;
 use crate::domain::user::EmailAddress;
 
-pub(super) fn read_users(reader: &mut Reader, plans: &Plans) -> UserSettings {
+pub(super) fn read_users(reader: &mut SettingsReader, plans: &Plans) -> UserSettings {
     let hours: u64 = reader.read("accounts.session_idle_hours", number(1..=8_760));
     let days: u64 = reader.read("accounts.session_days", number(1..=365));
     UserSettings {
@@ -57,7 +57,7 @@ pub(super) fn base_url(raw: &Raw) -> Parsed<Option<String>> {
 }
 
 /// Reads the settings of the mail server. Returns `None` if no server is configured.
-pub(super) fn read_mail(reader: &mut Reader) -> Option<MailSettings> {
+pub(super) fn read_mail(reader: &mut SettingsReader) -> Option<MailSettings> {
     let from = reader.read("mail.from", sender);
     let server = reader.read("mail.url", |raw| MailSettings::of_url(&text(raw)?, from.as_ref()));
     let password_file = reader.read("mail.password_file", file);

@@ -37,6 +37,16 @@ names! {
         UserPasswordSet = "user.password_set",
         /// All sessions of a user were ended, or all but one.
         UserSignedOut = "user.signed_out",
+        /// A user became an operator of the installation.
+        OperatorAdded = "operator.added",
+        /// A user lost the role of an operator.
+        OperatorRemoved = "operator.removed",
+        /// An operator confirmed the address of a user.
+        UserEmailConfirmed = "user.email_confirmed",
+        /// The links of a user to people at the OpenID provider were removed.
+        UserIdentitiesUnlinked = "user.identities_unlinked",
+        /// A user was linked to a person at the OpenID provider, who can sign in as this user.
+        UserIdentityLinked = "user.identity_linked",
         /// A person was invited to an account.
         InvitationCreated = "invitation.created",
         /// An invitation was withdrawn.

@@ -11,12 +11,12 @@ pub struct Call {
     /// The author of the call.
     pub author: Author,
     /// The reservation under which it takes effect, if it carries an idempotency key.
-    pub once: Option<Idempotency>,
+    pub idempotency: Option<Idempotency>,
 }
 
 impl From<Author> for Call {
     fn from(author: Author) -> Self {
-        Self { author, once: None }
+        Self { author, idempotency: None }
     }
 }
 

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_altered_is_none_or_another_time() {
+    fn a_cut_certificate_has_no_time() {
         let whole = made(2031);
         for length in 0..whole.len() / 2 {
             assert_eq!(expiry(&whole[..length]), None, "{length}");

@@ -44,8 +44,8 @@ pub struct Channel {
     pub label: String,
     /// `true` if a test notification has arrived with this configuration.
     pub verified: bool,
-    /// When it was created.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// The time of its last change.
     pub updated_at: Timestamp,
 }

@@ -1,6 +1,6 @@
 //! Error messages by field.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::fmt::{self, Display, Write};
 
 use serde::Serialize;
@@ -78,6 +78,16 @@ impl FieldErrors {
     /// Returns `value` if there are no messages, otherwise the messages.
     pub fn unless_any<T>(self, value: T) -> Result<T, Self> {
         if self.is_empty() { Ok(value) } else { Err(self) }
+    }
+}
+
+impl IntoIterator for FieldErrors {
+    type Item = (String, Vec<String>);
+    type IntoIter = btree_map::IntoIter<String, Vec<String>>;
+
+    /// Returns the fields with their messages, sorted by name.
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 

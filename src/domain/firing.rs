@@ -23,7 +23,7 @@ pub type SkippedTicks = (Timestamp, Timestamp, u32);
 /// The decision about a schedule's due ticks. Every one of them is in `runs` or in `skipped`
 /// (TICK-2), and none in both.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct FiringPlan {
     /// The ticks to run, oldest first.
     pub runs: Vec<(Timestamp, Trigger)>,
     /// The ticks that are too late, older than all in `runs`.
@@ -44,7 +44,7 @@ pub fn plan(
     policy: CatchUpPolicy,
     tick: Timestamp,
     now: Timestamp,
-) -> Plan {
+) -> FiringPlan {
     let late_before = late_before(now);
     let mut runs = Vec::new();
     let mut skipped = None;
@@ -63,7 +63,7 @@ pub fn plan(
         recent = recurrence.next_after(at);
     }
     let runs = runs.into_iter().map(|at| (at, trigger(at, now))).collect();
-    Plan { runs, skipped, next: recent }
+    FiringPlan { runs, skipped, next: recent }
 }
 
 /// Returns the due ticks up to `until`, none of which runs, and the next tick after them; `None` if
@@ -133,7 +133,7 @@ mod tests {
         text.parse().expect("an instant")
     }
 
-    fn decide(policy: CatchUpPolicy, tick: &str, now: &str) -> Plan {
+    fn decide(policy: CatchUpPolicy, tick: &str, now: &str) -> FiringPlan {
         let recurrence = Recurrence::parse("*/5 * * * *", "UTC").expect("valid");
         plan(&recurrence, policy, at(tick), at(now))
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_31_days_old_never_runs() {
+    fn a_tick_over_31_days_old_never_runs() {
         let recurrence = Recurrence::parse("0 0 1 1 *", "UTC").expect("valid");
         let (tick, now) = (at("2030-01-01T00:00:00Z"), at("2030-02-01T00:00:01Z"));
         let plan = plan(&recurrence, CatchUpPolicy::Last, tick, now);

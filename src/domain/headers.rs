@@ -65,6 +65,18 @@ pub fn parse_headers(json: &str) -> Result<HeaderMap, RefusedHeaders> {
     Ok(headers)
 }
 
+/// Returns the text of a JSON object of strings; `None` if there are no headers. A name that
+/// appears twice is kept, so that [`parse_headers`] refuses it.
+pub fn headers_text(headers: &[(String, String)]) -> Option<String> {
+    if headers.is_empty() {
+        return None;
+    }
+    let quoted = |text: &String| serde_json::Value::from(text.as_str()).to_string();
+    let entry = |(name, value): &(String, String)| format!("{}:{}", quoted(name), quoted(value));
+    let entries: Vec<String> = headers.iter().map(entry).collect();
+    Some(format!("{{{}}}", entries.join(",")))
+}
+
 /// Returns `true` if users may not set the header with this lower-case name: it frames the message,
 /// belongs to one connection, or is the service's own.
 fn is_reserved(name: &str) -> bool {

@@ -117,6 +117,11 @@ id!(
     "mem_"
 );
 id!(
+    /// The link between a user and a person at an OpenID provider.
+    IdentityId,
+    "idn_"
+);
+id!(
     /// An invitation to an account; the id itself is not secret.
     InvitationId,
     "inv_"
@@ -153,6 +158,11 @@ id!(
     /// the same id, so that a receiver recognizes duplicates.
     EventId,
     "evt_"
+);
+id!(
+    /// A test request: a request that is sent once, without a job.
+    TestRequestId,
+    "tst_"
 );
 id!(
     /// The delivery of one alert to one channel.
@@ -254,6 +264,13 @@ impl MembershipId {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&digest[..16]);
         Self::from_bytes(bytes)
+    }
+}
+
+impl IdentityId {
+    /// Returns the id of the one identity that this subject of this provider can have.
+    pub fn of(issuer: &str, subject: &str) -> Self {
+        Self::from_bytes(hashed(&[b"identity", issuer.as_bytes(), subject.as_bytes()]))
     }
 }
 

@@ -85,9 +85,9 @@ pub struct Job {
     pub response_headers: Option<String>,
     /// `true` if the response was longer than the kept part.
     pub response_truncated: bool,
-    /// When the first attempt began.
+    /// The start of the first attempt.
     pub started_at: Option<Timestamp>,
-    /// When the job became final.
+    /// The time at which the job became final.
     pub completed_at: Option<Timestamp>,
     /// The duration of the last attempt, in milliseconds.
     pub duration_ms: Option<u32>,
@@ -95,9 +95,9 @@ pub struct Job {
     pub error_code: Option<ErrorCode>,
     /// The reason as text for people.
     pub error_message: Option<String>,
-    /// When the job was created.
+    /// The time of the job's creation.
     pub created_at: Timestamp,
-    /// When the job last changed.
+    /// The time of the job's last change.
     pub updated_at: Timestamp,
 }
 
@@ -108,7 +108,7 @@ pub struct Attempt {
     pub number: u8,
     /// When it was recorded, before anything was sent.
     pub started_at: Timestamp,
-    /// When it ended; absent while it runs.
+    /// The end of the attempt; absent while it runs.
     pub completed_at: Option<Timestamp>,
     /// Its duration, in milliseconds.
     pub duration_ms: Option<u32>,

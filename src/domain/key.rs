@@ -142,13 +142,13 @@ pub struct KeyRecord {
     pub name: String,
     /// The permissions.
     pub scope: Scope,
-    /// When it was created.
+    /// The time of its creation.
     pub created_at: Timestamp,
     /// The actor that created it, as in the audit log; unknown for old keys.
     pub created_by: Option<String>,
-    /// When it expires.
+    /// The time at which it expires.
     pub expires_at: Option<Timestamp>,
-    /// When it was revoked.
+    /// The time at which it was revoked.
     pub revoked_at: Option<Timestamp>,
     /// When it was last used, to within about a minute.
     pub last_used_at: Option<Timestamp>,

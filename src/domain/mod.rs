@@ -36,8 +36,9 @@ mod unreadable;
 pub mod user;
 
 pub use id::{
-    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
-    MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, UserId, VersionId,
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IdentityId, IncidentId, InvitationId,
+    JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, TestRequestId,
+    UserId, VersionId,
 };
 pub use names::UnknownName;
 pub use time::Timestamp;

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_nobody_has_described_allows_nothing() {
+    fn an_undescribed_plan_allows_nothing() {
         let plans = Plans::new([Plan { schedules: Some(5), ..Plan::unlimited("free") }]);
         assert_eq!(plans.of("free").schedules, Some(5));
         assert_eq!(*plans.of(UNLIMITED), Plan::unlimited(UNLIMITED));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_told() {
+    fn limits_above_the_bound_are_refused() {
         let plan = Plan {
             shortest_interval: Some(Duration::from_secs(300)),
             body_bytes: Some(4),

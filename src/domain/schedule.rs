@@ -76,6 +76,17 @@ pub struct Definition {
     pub sign_requests: bool,
 }
 
+/// The note with which a schedule was paused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PauseNote {
+    /// The text, of 1 to 200 characters.
+    pub text: String,
+    /// The author: the text of an [`Actor`](super::audit::Actor).
+    pub author: String,
+    /// The time at which it was written.
+    pub at: Timestamp,
+}
+
 /// A schedule in its current state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -93,21 +104,23 @@ pub struct Schedule {
     pub unreadable: UnreadableFields,
     /// `true` if its ticks fire.
     pub is_enabled: bool,
+    /// The note with which it was paused. An enabled schedule has none.
+    pub pause: Option<PauseNote>,
     /// The handling of overlapping ticks.
     pub overlap_policy: OverlapPolicy,
     /// The handling of late ticks.
     pub catch_up_policy: CatchUpPolicy,
     /// The next tick; absent while disabled.
     pub next_tick: Option<Timestamp>,
-    /// When its last finished job began.
+    /// The start of its last finished job.
     pub last_run_at: Option<Timestamp>,
     /// The status of its last finished job.
     pub last_job_status: Option<JobStatus>,
     /// The number of jobs that have failed since the last success.
     pub consecutive_failures: u32,
-    /// When it was created.
+    /// The time of its creation.
     pub created_at: Timestamp,
-    /// When a user last changed it.
+    /// The time of the last change by a user.
     pub updated_at: Timestamp,
     /// The revision. Every change by a user raises it, and each change states the revision that it
     /// read.

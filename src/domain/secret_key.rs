@@ -29,7 +29,7 @@ impl SecretKey {
     /// Reads keys separated by commas or line ends; a line that begins with `#` is a comment.
     ///
     /// # Errors
-    /// A message that says what is wrong, without quoting any of the text.
+    /// Returns a message that names the fault without quoting any of the text.
     pub fn list(text: &str) -> Result<Vec<Self>, String> {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let items = lines.flat_map(|line| line.split(',')).map(str::trim);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_not_quoted() {
+    fn a_wrong_key_is_not_quoted() {
         for wrong in [A, "a:c2VjcmV0", &format!("a b:{A}"), &format!(":{A}"), "a:%", "a:"] {
             let why = SecretKey::list(&format!("ok:{A},{wrong}")).expect_err(wrong);
             assert!(why.ends_with("key 2 is not") && !why.contains(A), "{why}");

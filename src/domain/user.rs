@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_end_a_header_or_name_another_is_refused() {
+    fn addresses_that_could_end_a_header_are_refused() {
         let (long, deep) =
             (format!("{}@a.de", "a".repeat(65)), format!("a@{}de", "a.".repeat(126)));
         for wrong in [

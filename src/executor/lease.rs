@@ -9,19 +9,22 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Shared;
 use crate::runtime::{Clock, Moment};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{ExecutorId, SharedStore, StoreError, StoreErrorKind};
 
 /// The executor's lease.
-#[derive(Default)]
 pub(super) struct Lease {
-    state: Mutex<State>,
+    executor: ExecutorId,
+    store: SharedStore,
+    clock: Clock,
+    /// The duration of the lease after each renewal.
+    claim_time: Duration,
+    state: Mutex<LeaseState>,
     renewing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct State {
+struct LeaseState {
     /// The request time of the last renewal that is known to have taken effect.
     renewed: Option<Moment>,
     /// The request time of the renewal since which the lease has not ended.
@@ -30,7 +33,7 @@ struct State {
     doubts: u64,
 }
 
-impl State {
+impl LeaseState {
     /// Records a renewal that has taken effect. The lease before it may have ended first.
     fn note_renewal(&mut self, asked: Moment, clock: &Clock, claim_time: Duration) {
         let lasted = |renewed| clock.since(renewed) < claim_time;
@@ -48,39 +51,50 @@ impl State {
 }
 
 impl Lease {
+    /// The lease of an executor, which is not renewed yet.
+    pub(super) fn new(
+        executor: ExecutorId,
+        store: SharedStore,
+        clock: Clock,
+        claim_time: Duration,
+    ) -> Self {
+        let (state, renewing) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { executor, store, clock, claim_time, state, renewing }
+    }
+
     /// Ensures that a renewal is young enough for a claim. Returns the moment of the check: the
     /// time in which an attempt may be sent counts from there, however long the claim waits first.
-    pub(super) async fn ensure(&self, shared: &Shared) -> Result<Moment, StoreError> {
-        let at = shared.clock.moment();
-        self.renew(shared, shared.settings.claim_time / 3).await?;
+    pub(super) async fn ensure(&self) -> Result<Moment, StoreError> {
+        let at = self.clock.moment();
+        self.renew(self.claim_time / 3).await?;
         Ok(at)
     }
 
     /// Renews the lease, unless the last renewal is younger than `age`.
-    pub(super) async fn renew(&self, shared: &Shared, age: Duration) -> Result<(), StoreError> {
-        if self.is_younger(shared, age) {
+    pub(super) async fn renew(&self, age: Duration) -> Result<(), StoreError> {
+        if self.is_younger(age) {
             return Ok(());
         }
         let _turn = self.renewing.lock().await;
         // Another task may have renewed the lease meanwhile.
-        if self.is_younger(shared, age) {
+        if self.is_younger(age) {
             return Ok(());
         }
-        let (asked, doubts) = (shared.clock.moment(), self.lock().doubts);
-        let now = shared.clock.now();
-        let until = shared.clock.after(now, shared.settings.claim_time);
-        shared.store.renew(shared.id, until, now).await?;
+        let (asked, doubts) = (self.clock.moment(), self.lock().doubts);
+        let now = self.clock.now();
+        let until = self.clock.after(now, self.claim_time);
+        self.store.renew(self.executor, until, now).await?;
         let mut state = self.lock();
         if state.doubts == doubts {
-            state.note_renewal(asked, &shared.clock, shared.settings.claim_time);
+            state.note_renewal(asked, &self.clock, self.claim_time);
         }
         Ok(())
     }
 
     /// Returns `true` if the lease has not ended since `claimed`, and does not end soon.
-    pub(super) fn is_held_since(&self, shared: &Shared, claimed: Moment) -> bool {
+    pub(super) fn is_held_since(&self, claimed: Moment) -> bool {
         let state = *self.lock();
-        state.is_held_since(claimed, &shared.clock, shared.settings.claim_time)
+        state.is_held_since(claimed, &self.clock, self.claim_time)
     }
 
     /// Takes note of a failed call of the store: the lease counts as not renewed if the store was
@@ -93,11 +107,11 @@ impl Lease {
         }
     }
 
-    fn is_younger(&self, shared: &Shared, age: Duration) -> bool {
-        self.lock().renewed.is_some_and(|renewed| shared.clock.since(renewed) < age)
+    fn is_younger(&self, age: Duration) -> bool {
+        self.lock().renewed.is_some_and(|renewed| self.clock.since(renewed) < age)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LeaseState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -111,7 +125,7 @@ mod tests {
     fn a_gap_between_renewals_ends_what_was_held() {
         let (clock, claim_time) =
             (Clock::manual(Timestamp::from_millis(0)), Duration::from_secs(10));
-        let mut state = State::default();
+        let mut state = LeaseState::default();
         let claimed = clock.moment();
         assert!(!state.is_held_since(claimed, &clock, claim_time), "never renewed");
         state.note_renewal(clock.moment(), &clock, claim_time);

@@ -20,11 +20,14 @@
 //! (`deferred`). The lease is renewed until all outcomes are committed.
 
 mod attempt;
+mod attempt_registry;
 mod capacity;
 mod completion;
 mod intake;
 mod lease;
 mod renewer;
+mod settings;
+mod shared;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,16 +37,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::SharedCluster;
 use crate::domain::plan::Plans;
-use crate::domain::retry::RetryPolicy;
-use crate::domain::ticket::Ticket;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
-use crate::runtime::{BatchSize, Clock, Moment, Random, TaskKind, Tasks, drive};
+use crate::runtime::{BatchSize, Clock, Random, TaskKind, Tasks, drive};
 use crate::store::{ExecutorId, SharedStore};
 use crate::telemetry::metrics::EXECUTOR_SLOTS;
 
-use attempt::attempt_registry::{Abort, AttemptRegistry};
 use attempt::finished_attempts::FinishedAttempt;
+use attempt_registry::{Abort, AttemptRegistry};
 use capacity::account_concurrency::AccountConcurrency;
 use capacity::slots::Slots;
 use completion::committer::Committer;
@@ -51,78 +52,16 @@ use intake::dispatcher::Dispatcher;
 use intake::handover::Handover;
 use lease::Lease;
 use renewer::Renewer;
+use shared::ExecutorShared;
 
-pub use intake::starter::{Started, Starter};
+pub use intake::direct_starter::DirectStarter;
+pub use settings::ExecutorSettings;
 
 /// The maximum number of jobs in one claim, and of outcomes in one commit.
 const BATCH: usize = 500;
 
-/// The limits of an executor, its claim time and its retry policy.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The maximum number of attempts under way.
-    pub slots: usize,
-    /// The maximum number of attempts under way of one account.
-    pub per_account: usize,
-    /// The maximum number of attempts under way to one host.
-    pub per_host: usize,
-    /// The time for which claims last unless the executor renews its lease.
-    pub claim_time: Duration,
-    /// The pauses before failed jobs are retried.
-    pub retry: RetryPolicy,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            slots: 1_024,
-            per_account: 100,
-            per_host: 50,
-            claim_time: Duration::from_secs(30),
-            retry: RetryPolicy::default(),
-        }
-    }
-}
-
-/// The state that the executor's tasks share.
-struct Shared {
-    id: ExecutorId,
-    settings: Settings,
-    store: SharedStore,
-    queue: SharedQueue,
-    client: Client,
-    clock: Clock,
-    random: Random,
-    slots: Arc<Slots>,
-    shares: AccountConcurrency,
-    running: Arc<AttemptRegistry>,
-    lease: Lease,
-    /// The number of jobs in one claim.
-    claims: BatchSize,
-    /// The number of outcomes in one commit.
-    commits: BatchSize,
-    alerts: Arc<Notify>,
-}
-
-impl Shared {
-    /// Returns `true` if an attempt that was claimed at `claimed` may still be sent. Later, the
-    /// lease may end before it is renewed, and another executor could send the same attempt.
-    fn is_sendable(&self, claimed: Moment) -> bool {
-        self.clock.since(claimed) <= self.settings.claim_time / 2
-    }
-
-    /// Queues tickets. If that fails, the sweep finds their jobs.
-    async fn push(&self, tickets: &[Ticket]) {
-        if !tickets.is_empty()
-            && let Err(error) = self.queue.push(tickets).await
-        {
-            tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
-        }
-    }
-}
-
 /// The parts that an executor works with.
-pub struct Parts {
+pub struct ExecutorParts {
     /// The store of jobs and claims.
     pub store: SharedStore,
     /// The queue of tickets.
@@ -145,8 +84,8 @@ pub struct Parts {
 
 /// A running executor.
 pub struct Executor {
-    shared: Arc<Shared>,
-    starter: Starter,
+    shared: Arc<ExecutorShared>,
+    starter: DirectStarter,
     /// Cancelled when neither the dispatcher nor the handover begins attempts any more.
     drained: CancellationToken,
 }
@@ -157,12 +96,15 @@ const WAITING_OUTCOMES: usize = 4_096;
 
 impl Executor {
     /// Starts the executor's tasks.
-    pub fn start(settings: Settings, parts: Parts, tasks: &Tasks) -> Self {
-        let Parts { store, queue, cluster, replica, plans, client, clock, random, alerts } = parts;
+    pub fn start(settings: ExecutorSettings, parts: ExecutorParts, tasks: &Tasks) -> Self {
+        let ExecutorParts { store, queue, cluster, replica, plans, client, clock, random, alerts } =
+            parts;
         EXECUTOR_SLOTS.set(settings.slots);
         let slots = Arc::new(Slots::new(&settings, queue.ticket_hint()));
-        let shared = Arc::new(Shared {
-            id: ExecutorId(random.bits()),
+        let id = ExecutorId(random.bits());
+        let lease = Lease::new(id, store.clone(), clock.clone(), settings.claim_time);
+        let shared = Arc::new(ExecutorShared {
+            id,
             settings,
             store: store.clone(),
             queue,
@@ -170,9 +112,9 @@ impl Executor {
             clock,
             random,
             slots,
-            shares: AccountConcurrency::new(plans, store.clone(), cluster, replica),
+            account_concurrency: AccountConcurrency::new(plans, store.clone(), cluster, replica),
             running: Arc::new(AttemptRegistry::default()),
-            lease: Lease::default(),
+            lease,
             claims: BatchSize::new(BATCH),
             commits: BatchSize::new(BATCH),
             alerts,
@@ -180,7 +122,8 @@ impl Executor {
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
         let renewer = Renewer::new(shared.clone(), outcomes.downgrade());
         let (handed, waiting_jobs) = mpsc::channel(BATCH);
-        let starter = Starter::new(shared.clone(), outcomes.downgrade(), tasks.clone(), handed);
+        let starter =
+            DirectStarter::new(shared.clone(), outcomes.downgrade(), tasks.clone(), handed);
         let handover = Handover::new(starter.clone(), waiting_jobs);
         let drained = start_taking(&shared, handover, outcomes, tasks);
         let committer = Committer::new(shared.clone(), waiting, tasks.clone());
@@ -190,7 +133,7 @@ impl Executor {
     }
 
     /// Returns the starter, which starts jobs as soon as they are made.
-    pub fn starter(&self) -> Starter {
+    pub fn starter(&self) -> DirectStarter {
         self.starter.clone()
     }
 
@@ -221,7 +164,7 @@ impl Executor {
 
 /// Starts the loops that take jobs. The returned token is cancelled when both have ended.
 fn start_taking(
-    shared: &Arc<Shared>,
+    shared: &Arc<ExecutorShared>,
     handover: Handover,
     outcomes: mpsc::Sender<FinishedAttempt>,
     tasks: &Tasks,

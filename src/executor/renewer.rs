@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
-use super::attempt::attempt_registry::Abort;
 use super::attempt::finished_attempts::FinishedAttempt;
+use super::attempt_registry::Abort;
 use super::completion::orphans::close_orphans;
+use crate::executor::shared::ExecutorShared;
 use crate::store::Aborts;
 use crate::telemetry::metrics::{Beat, Loop};
 
@@ -19,13 +19,16 @@ const EVERY: Duration = Duration::from_secs(2);
 /// Renews the lease even while no attempt is under way, so that the next claim need not wait for a
 /// renewal.
 pub(super) struct Renewer {
-    shared: Arc<Shared>,
+    shared: Arc<ExecutorShared>,
     /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
     outcomes: mpsc::WeakSender<FinishedAttempt>,
 }
 
 impl Renewer {
-    pub(super) fn new(shared: Arc<Shared>, outcomes: mpsc::WeakSender<FinishedAttempt>) -> Self {
+    pub(super) fn new(
+        shared: Arc<ExecutorShared>,
+        outcomes: mpsc::WeakSender<FinishedAttempt>,
+    ) -> Self {
         Self { shared, outcomes }
     }
 
@@ -46,14 +49,14 @@ impl Renewer {
     /// Renews the lease before a claim would have to wait for that. If the lease ends, the attempts
     /// run on: their outcomes take effect unless their claims have been closed by then.
     async fn keep_lease(&self) {
-        let Shared { clock, settings, lease, .. } = &*self.shared;
+        let ExecutorShared { clock, settings, lease, .. } = &*self.shared;
         let beat = Beat::start(Loop::Renewer, clock.monotonic());
         let half_fresh = settings.claim_time / 6;
         loop {
             // The store takes its time from the clock, too. A lease set by a wrong clock could last
             // for ever.
             if clock.is_believed()
-                && let Err(error) = lease.renew(&self.shared, half_fresh).await
+                && let Err(error) = lease.renew(half_fresh).await
             {
                 tracing::warn!(%error, "could not renew the lease of this executor, trying again");
             }
@@ -64,7 +67,7 @@ impl Renewer {
     }
 
     async fn keep_aborting(&self) {
-        let Shared { clock, running, store, .. } = &*self.shared;
+        let ExecutorShared { clock, running, store, .. } = &*self.shared;
         loop {
             clock.sleep(EVERY).await;
             if running.len() == 0 {
@@ -81,7 +84,7 @@ impl Renewer {
     }
 
     async fn keep_closing(&self) {
-        let Shared { clock, settings, .. } = &*self.shared;
+        let ExecutorShared { clock, settings, .. } = &*self.shared;
         loop {
             clock.sleep(settings.claim_time / 6).await;
             let Some(outcomes) = self.outcomes.upgrade().filter(|_| clock.is_believed()) else {

@@ -159,7 +159,7 @@ impl Notifications {
 }
 
 /// A validated channel that is ready to be created.
-struct Draft {
+struct ChannelDraft {
     kind: ChannelType,
     label: String,
     config: ChannelConfig,
@@ -170,7 +170,7 @@ struct Draft {
 type Configuration = (ChannelConfig, Option<GeneratedSecret>);
 
 impl NotificationParts {
-    fn draft(&self, request: ChannelCreation) -> Result<Draft, FieldErrors> {
+    fn draft(&self, request: ChannelCreation) -> Result<ChannelDraft, FieldErrors> {
         let mut errors = FieldErrors::new();
         let kind = request.kind.required("type", &mut errors).and_then(|text| {
             let kind = text.parse().ok();
@@ -187,7 +187,7 @@ impl NotificationParts {
             .and_then(|(kind, given)| self.configured(kind, &given, None, &mut errors));
         match (kind, label, configured) {
             (Some(kind), Some(label), Some((config, secret))) if errors.is_empty() => {
-                Ok(Draft { kind, label, config, secret })
+                Ok(ChannelDraft { kind, label, config, secret })
             }
             _ => Err(errors),
         }

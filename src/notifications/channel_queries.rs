@@ -4,6 +4,7 @@ use super::{NotificationError, Notifications};
 use crate::domain::channel::Channel;
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId};
+use crate::store::ChannelUses;
 
 /// A filter for the list of channels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,16 @@ impl Notifications {
         let mut channels = self.0.store.channels(account).await?;
         channels.retain(|channel| filter.matches(channel));
         Ok(channels)
+    }
+
+    /// Returns at most `limit` schedules whose preferences name a channel, and the number of all.
+    pub async fn channel_uses(
+        &self,
+        account: AccountId,
+        id: ChannelId,
+        limit: u32,
+    ) -> Result<ChannelUses, NotificationError> {
+        Ok(self.0.store.channel_uses(account, id, limit).await?)
     }
 
     /// Returns one channel.

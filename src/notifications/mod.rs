@@ -89,8 +89,8 @@ impl Notifications {
 
 impl NotificationParts {
     fn write(&self, account: AccountId, call: Call, now: Timestamp) -> WriteContext {
-        let (Call { author, once }, entry) = (call, AuditId::new(now, self.random.bits()));
-        WriteContext { account, now, author, entry, once }
+        let (Call { author, idempotency }, entry) = (call, AuditId::new(now, self.random.bits()));
+        WriteContext { account, now, author, entry, idempotency }
     }
 
     async fn stored(

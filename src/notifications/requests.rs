@@ -14,11 +14,11 @@ use crate::domain::request_body::{Field, one_of};
     "type": "slack",
     "label": "On call",
     "config": {
-        "webhookUrl": "https://hooks.slack.com/services/T0123ABCD/B0123ABCD/0123456789abcdefghijklmn",
+        "webhookUrl": "https://hooks.slack.com/services/T000/B000/secret",
     },
 })))]
 pub struct ChannelCreation {
-    /// How it delivers.
+    /// The settings of its deliveries.
     #[serde(rename = "type", default)]
     #[schema(required, schema_with = channel_type)]
     pub kind: Field<String>,
@@ -61,8 +61,8 @@ pub struct SecretRotation {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub secret: Field<String>,
-    /// How long the old secret signs beside the new one; 86400 unless given, clamped to 0 to
-    /// 604800.
+    /// The time for which the old secret signs beside the new one; 86400 unless given, clamped to 0
+    /// to 604800.
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub overlap_seconds: Field<i64>,
@@ -91,7 +91,7 @@ pub struct PreferenceUpdate {
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub failure_threshold: Field<i64>,
-    /// Whether a success after an alert raises one, too; `false` unless given.
+    /// `true` if a success after an alert raises one, too; `false` unless given.
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     pub notify_on_recovery: Field<bool>,

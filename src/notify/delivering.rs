@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::Shared;
-use super::flights::Flight;
+use super::NotifierShared;
+use super::flights::OngoingTry;
 use super::message::alert;
 use crate::channels::{Destination, SendError, Sent};
 use crate::domain::Timestamp;
@@ -17,17 +17,17 @@ use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult}
 
 /// A claimed delivery. It counts as a try under way through `flight`.
 pub(super) struct Delivering {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<NotifierShared>,
     pub(super) claimed: ClaimedDelivery,
     /// The instant before the claim was requested, on the monotonic clock.
     pub(super) asked: Duration,
-    pub(super) flight: Flight,
+    pub(super) flight: OngoingTry,
 }
 
 /// The result of a try that is not recorded yet. The try still counts as under way.
 pub(super) struct FinishedTry {
     pub(super) end: TryEnd,
-    pub(super) flight: Flight,
+    pub(super) flight: OngoingTry,
 }
 
 impl Delivering {

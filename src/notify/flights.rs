@@ -10,7 +10,7 @@ use crate::domain::{AccountId, ChannelId};
 
 /// The maximum numbers of concurrent tries.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
+pub(super) struct TryLimits {
     /// In total.
     pub(super) total: usize,
     /// To one channel.
@@ -23,10 +23,10 @@ pub(super) struct Limits {
 
 /// Counts tries under way. Clones share the counts.
 #[derive(Clone)]
-pub(super) struct Flights(Arc<Inner>);
+pub(super) struct OngoingTries(Arc<TryCounts>);
 
-struct Inner {
-    limits: Limits,
+struct TryCounts {
+    limits: TryLimits,
     under_way: Mutex<UnderWay>,
 }
 
@@ -47,14 +47,14 @@ pub(super) struct Owner {
 }
 
 /// A try under way. Dropping it ends the try in the counts.
-pub(super) struct Flight {
-    inner: Arc<Inner>,
+pub(super) struct OngoingTry {
+    inner: Arc<TryCounts>,
     owner: Owner,
 }
 
 /// The limits of the next claim.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct ClaimLimits {
     /// The maximum number of deliveries in total.
     pub(super) total: usize,
     /// The maximum number of deliveries of one channel.
@@ -69,23 +69,23 @@ pub(super) struct Room {
     pub(super) per_type: Vec<(ChannelType, usize)>,
 }
 
-impl Flights {
+impl OngoingTries {
     /// Creates the counts, all of them zero.
-    pub(super) fn new(limits: Limits) -> Self {
-        Self(Arc::new(Inner { limits, under_way: Mutex::default() }))
+    pub(super) fn new(limits: TryLimits) -> Self {
+        Self(Arc::new(TryCounts { limits, under_way: Mutex::default() }))
     }
 
     /// Returns the limits of a claim that is made now. A claim takes at most half of the limit of a
     /// channel or account. A channel or account with half of its tries under way can therefore
     /// still be claimed for, and none exceeds its limit.
-    pub(super) fn room(&self) -> Room {
-        let Limits { total, per_channel, per_account, per_type } = &self.0.limits;
+    pub(super) fn room(&self) -> ClaimLimits {
+        let TryLimits { total, per_channel, per_account, per_type } = &self.0.limits;
         let under_way = self.0.lock();
         let left = |(kind, most): &(ChannelType, usize)| {
             let of_kind = under_way.types.iter().find(|(known, _)| known == kind);
             (*kind, most.saturating_sub(of_kind.map_or(0, |(_, count)| *count)))
         };
-        Room {
+        ClaimLimits {
             total: total.saturating_sub(under_way.total),
             per_channel: per_channel.div_ceil(2),
             busy: full(&under_way.channels, *per_channel),
@@ -101,7 +101,7 @@ impl Flights {
     }
 
     /// Counts a try until the returned guard is dropped.
-    pub(super) fn begin(&self, owner: Owner) -> Flight {
+    pub(super) fn begin(&self, owner: Owner) -> OngoingTry {
         let mut under_way = self.0.lock();
         under_way.total += 1;
         *under_way.channels.entry(owner.channel).or_default() += 1;
@@ -110,7 +110,7 @@ impl Flights {
             Some((_, count)) => *count += 1,
             None => under_way.types.push((owner.kind, 1)),
         }
-        Flight { inner: self.0.clone(), owner }
+        OngoingTry { inner: self.0.clone(), owner }
     }
 }
 
@@ -120,13 +120,13 @@ fn full<K: Copy>(under_way: &HashMap<K, usize>, most: usize) -> Vec<K> {
     under_way.iter().filter(is_full).map(|(key, _)| *key).collect()
 }
 
-impl Inner {
+impl TryCounts {
     fn lock(&self) -> MutexGuard<'_, UnderWay> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Flight {
+impl Drop for OngoingTry {
     fn drop(&mut self) {
         let mut under_way = self.inner.lock();
         under_way.total -= 1;
@@ -160,13 +160,13 @@ mod tests {
 
     #[test]
     fn no_channel_account_or_type_has_more_than_its_share() {
-        let flights = Flights::new(Limits {
+        let flights = OngoingTries::new(TryLimits {
             total: 10,
             per_channel: 3,
             per_account: 4,
             per_type: vec![(ChannelType::Email, 1)],
         });
-        let empty = Room {
+        let empty = ClaimLimits {
             total: 10,
             per_channel: 2,
             busy: Vec::new(),
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(flights.room(), empty);
         let (one, two) = (owner(1, 1, ChannelType::Slack), owner(2, 1, ChannelType::Email));
         let first = flights.begin(one);
-        assert_eq!(flights.room(), Room { total: 9, ..empty });
+        assert_eq!(flights.room(), ClaimLimits { total: 9, ..empty });
         let second = flights.begin(one);
         let third = flights.begin(two);
         let room = flights.room();

@@ -13,10 +13,10 @@
 //!   measured on the monotonic clock, from before the claim was requested. A notifier that was
 //!   paused therefore sends nothing that another one may have sent.
 //! - No transaction and no store connection is held while a channel is called.
-//! - Within a replica, a channel has at most [`Settings::per_channel`] concurrent tries, an account
-//!   a quarter of all slots, and a type of channel half of them. Mail is also limited by the number
-//!   of connections to its server. A channel, account or provider that hangs therefore delays no
-//!   other.
+//! - Within a replica, a channel has at most [`NotifierSettings::per_channel`] concurrent tries, an
+//!   account a quarter of all slots, and a type of channel half of them. Mail is also limited by
+//!   the number of connections to its server. A channel, account or provider that hangs therefore
+//!   delays no other.
 //!
 //! On failure: a failed pass of the loop is retried with a growing pause of up to two seconds.
 //! Results that cannot be recorded are kept and retried until their claims have expired. Those
@@ -42,13 +42,13 @@ use crate::domain::plan::ChannelType;
 use crate::runtime::{Clock, Pause, Random, RunError, TaskKind, Tasks, Worker, drive};
 use crate::store::{ExecutorId, SharedStore};
 
-use flights::{Flights, Limits};
+use flights::{OngoingTries, TryLimits};
 use recorder::Recorder;
 use relaying::Relaying;
 
 /// The settings of the notifier.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct NotifierSettings {
     /// The maximum number of concurrent tries.
     pub slots: usize,
     /// The maximum number of concurrent tries to one channel.
@@ -63,7 +63,7 @@ pub struct Settings {
     pub rules: GroupingRules,
 }
 
-impl Default for Settings {
+impl Default for NotifierSettings {
     fn default() -> Self {
         Self {
             slots: 256,
@@ -76,13 +76,13 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
-    fn limits(&self, channels: &Channels) -> Limits {
+impl NotifierSettings {
+    fn limits(&self, channels: &Channels) -> TryLimits {
         let half = self.slots.div_ceil(2);
         let of_type = |kind: ChannelType| {
             (kind, channels.most_at_once(kind).map_or(half, |most| most.min(half)))
         };
-        Limits {
+        TryLimits {
             total: self.slots,
             per_channel: self.per_channel,
             per_account: self.slots.div_ceil(4),
@@ -92,7 +92,7 @@ impl Settings {
 }
 
 /// The dependencies of a notifier.
-pub struct Parts {
+pub struct NotifierParts {
     /// The store of events and deliveries.
     pub store: SharedStore,
     /// The channels that send alerts.
@@ -109,16 +109,16 @@ pub struct Parts {
 }
 
 /// The state that the notifier's tasks share.
-struct Shared {
+struct NotifierShared {
     id: ExecutorId,
-    settings: Settings,
+    settings: NotifierSettings,
     store: SharedStore,
     channels: Channels,
     clock: Clock,
     random: Random,
     public_url: Option<String>,
     hint: Arc<Notify>,
-    flights: Flights,
+    flights: OngoingTries,
 }
 
 /// The maximum number of results that wait to be recorded. When the channel is full, finished tries
@@ -127,7 +127,7 @@ const WAITING_ENDS: usize = 1_024;
 
 /// Relays events and delivers alerts. One run is one pass of its loop.
 pub struct Notifier {
-    shared: Arc<Shared>,
+    shared: Arc<NotifierShared>,
     relaying: Relaying,
 }
 
@@ -135,10 +135,15 @@ impl Notifier {
     /// Creates a notifier whose tasks run among `tasks`. `alone` means that no other process uses
     /// the store. The holders of existing claims are then gone, so the first pass releases their
     /// deliveries at once.
-    pub fn new(settings: Settings, parts: Parts, alone: bool, tasks: &Tasks) -> Self {
-        let Parts { store, channels, clock, random, public_url, hint } = parts;
-        let flights = Flights::new(settings.limits(&channels));
-        let shared = Arc::new(Shared {
+    pub fn new(
+        settings: NotifierSettings,
+        parts: NotifierParts,
+        alone: bool,
+        tasks: &Tasks,
+    ) -> Self {
+        let NotifierParts { store, channels, clock, random, public_url, hint } = parts;
+        let flights = OngoingTries::new(settings.limits(&channels));
+        let shared = Arc::new(NotifierShared {
             id: ExecutorId(random.bits()),
             settings,
             store,

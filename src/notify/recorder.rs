@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::Shared;
+use super::NotifierShared;
 use super::delivering::FinishedTry;
 use crate::store::{TryEnd, TryOutcome};
 
@@ -20,12 +20,12 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
 /// Records the results of tries until all senders are gone.
 pub(super) struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<NotifierShared>,
     waiting: mpsc::Receiver<FinishedTry>,
 }
 
 impl Recorder {
-    pub(super) fn new(shared: Arc<Shared>, waiting: mpsc::Receiver<FinishedTry>) -> Self {
+    pub(super) fn new(shared: Arc<NotifierShared>, waiting: mpsc::Receiver<FinishedTry>) -> Self {
         Self { shared, waiting }
     }
 
@@ -50,7 +50,7 @@ impl Recorder {
     /// Records a batch and retries until all of its claims have expired. A notifier that claims
     /// these deliveries afterwards sends the alerts once more.
     async fn record(&self, ends: Vec<TryEnd>) {
-        let Shared { store, clock, settings, .. } = &*self.shared;
+        let NotifierShared { store, clock, settings, .. } = &*self.shared;
         let began = clock.monotonic();
         let mut pause = FASTEST_RETRY;
         loop {

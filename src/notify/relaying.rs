@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::Shared;
+use super::NotifierShared;
 use super::delivering::{Delivering, FinishedTry};
-use super::flights::{Owner, Room};
+use super::flights::{ClaimLimits, Owner};
 use crate::domain::Timestamp;
 use crate::runtime::faults::Point;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks};
@@ -24,7 +24,7 @@ const LONGEST_REST: Duration = Duration::from_millis(250);
 
 /// Relays events and starts deliveries.
 pub(super) struct Relaying {
-    shared: Arc<Shared>,
+    shared: Arc<NotifierShared>,
     ends: mpsc::Sender<FinishedTry>,
     tasks: Tasks,
     /// `true` until the claims of an earlier process on this store have been released.
@@ -33,7 +33,7 @@ pub(super) struct Relaying {
 
 impl Relaying {
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<NotifierShared>,
         ends: mpsc::Sender<FinishedTry>,
         tasks: Tasks,
         alone: bool,
@@ -43,7 +43,7 @@ impl Relaying {
 
     /// Relays a batch of events. Returns `true` if there may be more to do at once.
     async fn relay(&self, now: Timestamp) -> Result<bool, RunError> {
-        let Shared { store, settings, .. } = &*self.shared;
+        let NotifierShared { store, settings, .. } = &*self.shared;
         let Relayed { events, planned, merged, undeliverable, opened, closed } =
             store.relay(now, EVENTS, &settings.rules).await?;
         EVENTS_RELAYED.add(events);
@@ -60,8 +60,8 @@ impl Relaying {
 
     /// Claims due deliveries and starts their tries. Returns `true` if there may be more.
     async fn deliver(&self, now: Timestamp) -> Result<bool, RunError> {
-        let Shared { id, settings, store, clock, flights, .. } = &*self.shared;
-        let Room { total, per_channel, busy, per_account, busy_accounts, per_type } =
+        let NotifierShared { id, settings, store, clock, flights, .. } = &*self.shared;
+        let ClaimLimits { total, per_channel, busy, per_account, busy_accounts, per_type } =
             flights.room();
         let limit = total.min(DELIVERIES);
         if limit == 0 {

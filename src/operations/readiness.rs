@@ -32,18 +32,18 @@ const OK: &str = "ok";
 /// The phase of the replica, from start to drain. The composition root sets it.
 pub struct Readiness {
     clock: Clock,
-    phase: Mutex<Phase>,
-    store: Asked,
-    queue: Asked,
-    cluster: Asked,
+    phase: Mutex<StartPhase>,
+    store: LastPing,
+    queue: LastPing,
+    cluster: LastPing,
 }
 
 /// The time of the last request to a server, and `true` if it answered. The lock is held during a
 /// request, so that many concurrent probes cost one request.
 #[derive(Default)]
-struct Asked(tokio::sync::Mutex<Option<(Duration, bool)>>);
+struct LastPing(tokio::sync::Mutex<Option<(Duration, bool)>>);
 
-impl Asked {
+impl LastPing {
     async fn ask<E>(
         &self,
         clock: &Clock,
@@ -64,7 +64,7 @@ impl Asked {
 }
 
 #[derive(Clone)]
-enum Phase {
+enum StartPhase {
     /// Waits for these servers. The second value is the state of the store, if that is one of them.
     Starting(Vec<&'static str>, Option<&'static str>),
     Serving(Serving),
@@ -88,50 +88,51 @@ pub struct Serving {
 impl Readiness {
     /// Creates the readiness of a replica that has not reached its servers yet.
     pub fn starting(clock: Clock) -> Arc<Self> {
-        let phase = Mutex::new(Phase::Starting(Vec::new(), None));
-        let [store, queue, cluster] = [Asked::default(), Asked::default(), Asked::default()];
+        let phase = Mutex::new(StartPhase::Starting(Vec::new(), None));
+        let [store, queue, cluster] =
+            [LastPing::default(), LastPing::default(), LastPing::default()];
         Arc::new(Self { clock, phase, store, queue, cluster })
     }
 
     /// Reports that the replica still waits for these servers.
     pub fn waiting_for(&self, servers: Vec<&'static str>) {
-        self.enter(Phase::Starting(servers, None));
+        self.enter(StartPhase::Starting(servers, None));
     }
 
     /// Reports that the replica still waits for the store, which is in this state.
     pub fn waiting_for_store(&self, state: &'static str) {
-        self.enter(Phase::Starting(vec!["store"], Some(state)));
+        self.enter(StartPhase::Starting(vec!["store"], Some(state)));
     }
 
     /// Reports that the replica serves from now on, as long as the store answers.
     pub fn serving(&self, serving: Serving) {
-        self.enter(Phase::Serving(serving));
+        self.enter(StartPhase::Serving(serving));
     }
 
     /// Reports that the replica takes no more requests. No later call changes that.
     pub fn draining(&self) {
-        self.enter(Phase::Draining);
+        self.enter(StartPhase::Draining);
     }
 
-    fn enter(&self, next: Phase) {
+    fn enter(&self, next: StartPhase) {
         let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(*phase, Phase::Draining) {
+        if !matches!(*phase, StartPhase::Draining) {
             *phase = next;
         }
     }
 
-    async fn report(&self) -> Report {
+    async fn report(&self) -> ReadinessReport {
         let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match phase {
-            Phase::Starting(waiting_for, store) => {
-                Report { waiting_for, store, ..Report::new("starting") }
+            StartPhase::Starting(waiting_for, store) => {
+                ReadinessReport { waiting_for, store, ..ReadinessReport::new("starting") }
             }
-            Phase::Draining => Report::new("draining"),
-            Phase::Serving(serving) => self.report_serving(serving).await,
+            StartPhase::Draining => ReadinessReport::new("draining"),
+            StartPhase::Serving(serving) => self.report_serving(serving).await,
         }
     }
 
-    async fn report_serving(&self, serving: Serving) -> Report {
+    async fn report_serving(&self, serving: Serving) -> ReadinessReport {
         let Serving { store, queue, cluster, replica } = serving;
         let peers = async {
             let Some(queue) = queue else { return (None, None) };
@@ -149,20 +150,20 @@ impl Readiness {
         let trusted = terms
             .into_iter()
             .filter(|(_, term)| term.trusted_until.is_none_or(|until| now < until));
-        Report {
+        ReadinessReport {
             store: Some(store),
             queue,
             cluster: cluster_answer,
             replica: Some(replica),
             shards: Some(trusted.map(|(ShardId(shard), _)| shard).collect()),
-            ..Report::new(if store == OK { "ready" } else { "not ready" })
+            ..ReadinessReport::new(if store == OK { "ready" } else { "not ready" })
         }
     }
 }
 
 /// The body of `/readyz`. The answer is 200 only if `status` is `ready`.
 #[derive(Serialize)]
-struct Report {
+struct ReadinessReport {
     status: &'static str,
     #[serde(rename = "waitingFor", skip_serializing_if = "Vec::is_empty")]
     waiting_for: Vec<&'static str>,
@@ -179,7 +180,7 @@ struct Report {
     shards: Option<Vec<u16>>,
 }
 
-impl Report {
+impl ReadinessReport {
     fn new(status: &'static str) -> Self {
         Self {
             status,

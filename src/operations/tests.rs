@@ -12,7 +12,7 @@ use tower::ServiceExt;
 
 use super::{Readiness, Serving, router};
 use crate::cluster::single::SingleNode;
-use crate::cluster::{Cluster, ClusterError, Member, Replacement, SharedCluster, Terms};
+use crate::cluster::{Cluster, ClusterError, LiveReplica, Replacement, SharedCluster, Terms};
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::memory::MemoryQueue;
 use crate::runtime::Clock;
@@ -148,7 +148,7 @@ impl Cluster for Lost {
         watch::Sender::new(Terms::new()).subscribe()
     }
 
-    async fn members(&self) -> Result<Vec<Member>, ClusterError> {
+    async fn members(&self) -> Result<Vec<LiveReplica>, ClusterError> {
         Err(ClusterError { operation: "members", source: "secret-host:2379".into() })
     }
 

@@ -30,13 +30,13 @@ const LONGEST_LIFE: Duration = Duration::from_secs(300);
 
 /// The key of a client: connections are shared only within one account and one origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct ClientKey {
     account: AccountId,
     https: bool,
     authority: Box<str>,
 }
 
-impl Key {
+impl ClientKey {
     /// Returns the key for an account's requests to an endpoint.
     pub fn new(account: AccountId, endpoint: &Endpoint) -> Self {
         Self { account, https: endpoint.is_https(), authority: endpoint.authority().into() }
@@ -44,14 +44,14 @@ impl Key {
 }
 
 /// One client and the idle timeout of its origin. Instants are on the monotonic clock.
-pub struct Entry {
+pub struct ClientEntry {
     client: reqwest::Client,
     built: Duration,
     longest_idle: Duration,
     used_ms: AtomicU64,
 }
 
-impl Entry {
+impl ClientEntry {
     /// Returns the client.
     pub fn client(&self) -> &reqwest::Client {
         &self.client
@@ -72,7 +72,7 @@ pub struct Clients {
     clock: Clock,
     resolver: Arc<Resolver>,
     tls: ClientConfig,
-    entries: Cache<Key, Arc<Entry>>,
+    entries: Cache<ClientKey, Arc<ClientEntry>>,
 }
 
 impl Clients {
@@ -82,7 +82,7 @@ impl Clients {
     }
 
     /// Returns the client for `key`. Builds it if it is missing or older than `LONGEST_LIFE`.
-    pub fn get(&self, key: &Key, now: Duration) -> reqwest::Result<Arc<Entry>> {
+    pub fn get(&self, key: &ClientKey, now: Duration) -> reqwest::Result<Arc<ClientEntry>> {
         let entry = self.entries.get_or_insert_with(key, || self.build(LONGEST_IDLE, now))?;
         let entry = if now.saturating_sub(entry.built) > LONGEST_LIFE {
             let rebuilt = self.build(entry.longest_idle, now)?;
@@ -98,7 +98,7 @@ impl Clients {
     /// Records that a response was read over a client, and that its server keeps an idle connection
     /// for `longest_idle`. If that is shorter than the client's idle timeout, a client with the
     /// shorter timeout replaces it.
-    pub fn used(&self, key: Key, entry: &Entry, longest_idle: Duration, now: Duration) {
+    pub fn used(&self, key: ClientKey, entry: &ClientEntry, longest_idle: Duration, now: Duration) {
         entry.touch(now);
         if longest_idle >= entry.longest_idle {
             return;
@@ -117,7 +117,7 @@ impl Clients {
         self.entries.retain(|_, entry| now.saturating_sub(entry.used()) <= LONGEST_IDLE);
     }
 
-    fn build(&self, longest_idle: Duration, now: Duration) -> reqwest::Result<Arc<Entry>> {
+    fn build(&self, longest_idle: Duration, now: Duration) -> reqwest::Result<Arc<ClientEntry>> {
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(Redirects::none())
@@ -137,7 +137,7 @@ impl Clients {
             .pool_max_idle_per_host(if longest_idle.is_zero() { 0 } else { usize::MAX })
             .build()?;
         let used_ms = AtomicU64::new(0);
-        let entry = Arc::new(Entry { client, built: now, longest_idle, used_ms });
+        let entry = Arc::new(ClientEntry { client, built: now, longest_idle, used_ms });
         entry.touch(now);
         Ok(entry)
     }

@@ -1,5 +1,5 @@
-//! A layer around the HTTP library's connector: it limits the connect time, measures it, and refuses
-//! the new connection to a request that may no longer be sent.
+//! A layer around the HTTP library's connector: it limits the connect time, measures it, and
+//! refuses the new connection to a request that may no longer be sent.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,20 +28,20 @@ pub struct Limit {
 /// A connector with a time limit. The library clones it several times for each request, so a clone
 /// must be cheap.
 #[derive(Clone)]
-pub struct Limited<S> {
+pub struct TimeLimited<S> {
     connector: Arc<S>,
     clock: Clock,
 }
 
 impl<S> Layer<S> for Limit {
-    type Service = Limited<S>;
+    type Service = TimeLimited<S>;
 
-    fn layer(&self, connector: S) -> Limited<S> {
-        Limited { connector: Arc::new(connector), clock: self.clock.clone() }
+    fn layer(&self, connector: S) -> TimeLimited<S> {
+        TimeLimited { connector: Arc::new(connector), clock: self.clock.clone() }
     }
 }
 
-impl<S, Target> Service<Target> for Limited<S>
+impl<S, Target> Service<Target> for TimeLimited<S>
 where
     S: Service<Target, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send + 'static,

@@ -44,7 +44,7 @@ mod tests {
 
     use super::*;
     use crate::domain::outcome::ErrorCode;
-    use crate::outbound::{Client, Request, Settings};
+    use crate::outbound::{Client, OutboundSettings, Request};
     use crate::runtime::{Clock, Tasks};
 
     fn exception(address: SocketAddr) -> Exception {
@@ -79,7 +79,8 @@ mod tests {
         let exception = exception(listener.local_addr().expect("bound"));
         let (account, tasks) = (exception.account, Tasks::new());
         let direct = format!("http://{}/echo?own", exception.address);
-        let settings = Settings { exception: Some(exception), ..Settings::default() };
+        let settings =
+            OutboundSettings { exception: Some(exception), ..OutboundSettings::default() };
         let client = Client::new(settings, Clock::system(), &tasks).expect("a client");
         let ask = |account, url: &str| {
             let (url, client) = (url.to_owned(), client.clone());

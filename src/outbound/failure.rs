@@ -54,6 +54,13 @@ pub fn refused(refusal: RefusedUrl) -> Failure {
     lasting(code, refusal.to_string())
 }
 
+/// The stored `part` of a request is not valid any more.
+pub fn invalid_definition(part: &str) -> Failure {
+    let message =
+        format!("the stored {part} of the request are no longer valid; save the schedule again");
+    lasting(ErrorCode::Internal, message)
+}
+
 /// The whole attempt timed out during `phase`.
 pub fn timed_out(timeout: Duration, phase: Phase) -> Failure {
     let (limit, waiting) = (Seconds(timeout), phase.waiting());

@@ -26,6 +26,7 @@
 mod address;
 mod clients;
 mod connector;
+mod definition;
 mod exception;
 mod failure;
 mod policy;
@@ -45,9 +46,11 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use ipnet::IpNet;
 
+pub use self::definition::content_type;
 pub use self::exception::Exception;
+pub use self::failure::invalid_definition;
 
-use self::clients::{Clients, Key, longest_idle};
+use self::clients::{ClientKey, Clients, longest_idle};
 use self::policy::Policy;
 use self::resolver::Resolver;
 use self::trace::{TRACE, Trace, millis};
@@ -58,7 +61,7 @@ use crate::runtime::{Clock, Tasks};
 
 /// The operator's settings for outgoing calls.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OutboundSettings {
     /// Networks that may be called on any port although they are not public.
     pub allow: Vec<IpNet>,
     /// Ports that are never called, because they belong to services other than web servers.
@@ -74,7 +77,7 @@ pub struct Settings {
     pub exception: Option<Exception>,
 }
 
-impl Default for Settings {
+impl Default for OutboundSettings {
     fn default() -> Self {
         Self {
             allow: Vec::new(),
@@ -153,9 +156,9 @@ pub struct Request {
 
 /// The guarded HTTP client. All clones share one set of connections.
 #[derive(Clone)]
-pub struct Client(Arc<Inner>);
+pub struct Client(Arc<ClientInner>);
 
-struct Inner {
+struct ClientInner {
     clock: Clock,
     policy: Arc<Policy>,
     exception: Option<Exception>,
@@ -167,13 +170,17 @@ impl Client {
     ///
     /// # Errors
     /// If a certificate authority cannot be parsed, or TLS or the resolver cannot be set up.
-    pub fn new(settings: Settings, clock: Clock, tasks: &Tasks) -> Result<Self, SetupError> {
+    pub fn new(
+        settings: OutboundSettings,
+        clock: Clock,
+        tasks: &Tasks,
+    ) -> Result<Self, SetupError> {
         let tls = tls::config(&settings.ca_certificates)?;
         let policy = Arc::new(Policy::new(settings.allow, settings.deny_ports));
         let resolver = Resolver::new(&settings.dns_servers, policy.clone(), clock.clone())
             .map_err(|error| SetupError::Resolver(Box::new(error)))?;
         let clients = Clients::new(clock.clone(), resolver, tls, settings.max_origins);
-        let inner = Arc::new(Inner { clock, policy, exception: settings.exception, clients });
+        let inner = Arc::new(ClientInner { clock, policy, exception: settings.exception, clients });
         upkeep::start(&inner, tasks);
         Ok(Self(inner))
     }
@@ -193,8 +200,8 @@ impl Client {
     }
 
     /// Sends a request like [`send`](Self::send), but does not write it to a new connection once
-    /// `may_send` returns `false`. Opening a connection takes seconds at most, but a process that is
-    /// paused meanwhile goes on after any time, when the claim behind the request may be another
+    /// `may_send` returns `false`. Opening a connection takes seconds at most, but a process that
+    /// is paused meanwhile goes on after any time, when the claim behind the request may be another
     /// executor's.
     pub async fn send_while(
         &self,
@@ -220,13 +227,13 @@ impl Client {
 
     /// Sends the request. The caller enforces the deadline and owns the trace.
     async fn attempt(&self, account: AccountId, request: Request) -> Result<Response, Failure> {
-        let Inner { clock, clients, .. } = &*self.0;
+        let ClientInner { clock, clients, .. } = &*self.0;
         let target = match &self.0.exception {
             Some(exception) if exception.account == account => exception.target(&request.url),
             _ => self.check(&request.url),
         };
         let Target(endpoint) = target.map_err(failure::refused)?;
-        let key = Key::new(account, &endpoint);
+        let key = ClientKey::new(account, &endpoint);
         let entry = clients.get(&key, clock.monotonic()).map_err(|error| failure::of(&error))?;
         let outgoing = request::outgoing(request, &endpoint);
         let answer = entry.client().execute(outgoing).await;

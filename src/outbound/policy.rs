@@ -30,7 +30,7 @@ pub enum Route {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum AddressVerdict {
     Blocked,
     Public,
     /// The operator allowed the address explicitly, so any port is allowed too.
@@ -62,14 +62,14 @@ impl Policy {
         let verdict = match endpoint.host() {
             Host::Address(address) => self.verdict(address.to_canonical()),
             Host::Name(name) => match self.route(name)? {
-                Route::Known(_) => Verdict::Allowed,
-                Route::Lookup | Route::Nowhere => Verdict::Public,
+                Route::Known(_) => AddressVerdict::Allowed,
+                Route::Lookup | Route::Nowhere => AddressVerdict::Public,
             },
         };
         match verdict {
-            Verdict::Blocked => Err(RefusedUrl::DisallowedAddress),
-            Verdict::Public if denied_port => Err(RefusedUrl::DisallowedPort),
-            Verdict::Public | Verdict::Allowed => Ok(()),
+            AddressVerdict::Blocked => Err(RefusedUrl::DisallowedAddress),
+            AddressVerdict::Public if denied_port => Err(RefusedUrl::DisallowedPort),
+            AddressVerdict::Public | AddressVerdict::Allowed => Ok(()),
         }
     }
 
@@ -85,7 +85,7 @@ impl Policy {
     /// Checks all addresses of a name. One blocked address blocks the whole name, because a name
     /// that mixes public and blocked addresses is either misconfigured or an attack.
     pub fn judge(&self, addresses: &[IpAddr]) -> Result<(), RefusedUrl> {
-        let blocked = |ip: &IpAddr| self.verdict(ip.to_canonical()) == Verdict::Blocked;
+        let blocked = |ip: &IpAddr| self.verdict(ip.to_canonical()) == AddressVerdict::Blocked;
         if addresses.iter().any(blocked) { Err(RefusedUrl::DisallowedAddress) } else { Ok(()) }
     }
 
@@ -96,13 +96,13 @@ impl Policy {
         if allowed.is_empty() { Err(RefusedUrl::DisallowedAddress) } else { Ok(allowed) }
     }
 
-    fn verdict(&self, canonical: IpAddr) -> Verdict {
+    fn verdict(&self, canonical: IpAddr) -> AddressVerdict {
         if self.allows(canonical) {
-            Verdict::Allowed
+            AddressVerdict::Allowed
         } else if is_public(canonical) && !self.is_own(canonical) {
-            Verdict::Public
+            AddressVerdict::Public
         } else {
-            Verdict::Blocked
+            AddressVerdict::Blocked
         }
     }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_allows_is_allowed_and_no_more() {
+    fn only_networks_of_the_operator_are_allowed() {
         let policy = policy(&["127.0.0.0/8", "fd00::/8"]);
         let [loopback] = addresses(["127.0.0.1"]);
         assert_eq!(policy.route("a.localhost"), Ok(Route::Known(vec![loopback])));

@@ -8,7 +8,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::is_framing;
 
 /// The `User-Agent` header of requests that do not set one.
-const OUR_USER_AGENT: HeaderValue =
+pub const OUR_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("Punctual/", env!("CARGO_PKG_VERSION")));
 
 /// Builds the outgoing request. `Host` appears once and first (RFC 9110, section 7.2), the message

@@ -40,9 +40,9 @@ const QUESTIONS: usize = 4;
 const LONGEST_LOOKUP: Duration = Duration::from_secs(5);
 
 /// A resolver that asks the name servers and checks their answers.
-pub struct Resolver(Arc<Inner>);
+pub struct Resolver(Arc<ResolverInner>);
 
-struct Inner {
+struct ResolverInner {
     clock: Clock,
     policy: Arc<Policy>,
     names: TokioResolver,
@@ -77,7 +77,7 @@ impl Resolver {
         let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let names = builder.with_options(options).build()?;
         let permits = Semaphore::new(CONCURRENT_LOOKUPS);
-        Ok(Self(Arc::new(Inner { clock, policy, names, permits })))
+        Ok(Self(Arc::new(ResolverInner { clock, policy, names, permits })))
     }
 }
 
@@ -94,7 +94,7 @@ impl Resolve for Resolver {
     }
 }
 
-impl Inner {
+impl ResolverInner {
     async fn judged_addresses(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {
         match self.policy.route(name).map_err(failure::refused)? {
             Route::Known(addresses) => return Ok(addresses),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::Inner;
+use super::ClientInner;
 use crate::domain::Timestamp;
 use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker, drive};
 
@@ -16,14 +16,14 @@ const EVERY: Duration = Duration::from_secs(1);
 const REFRESH_OWN_EVERY: Duration = Duration::from_secs(30);
 
 /// Evicts unused clients and refreshes the list of the machine's own addresses.
-struct Upkeep {
-    client: Arc<Inner>,
+struct ClientUpkeep {
+    client: Arc<ClientInner>,
     refreshed: Duration,
 }
 
 /// Starts the upkeep worker; it ends at the first stage of a shutdown.
-pub fn start(client: &Arc<Inner>, tasks: &Tasks) {
-    let mut upkeep = Upkeep { client: client.clone(), refreshed: client.clock.monotonic() };
+pub fn start(client: &Arc<ClientInner>, tasks: &Tasks) {
+    let mut upkeep = ClientUpkeep { client: client.clone(), refreshed: client.clock.monotonic() };
     let (clock, tracked) = (client.clock.clone(), tasks.clone());
     tasks.spawn(TaskKind::Upkeep, async move {
         drive(&tracked, TaskKind::Upkeep, &clock, &Notify::new(), &mut upkeep).await;
@@ -31,7 +31,7 @@ pub fn start(client: &Arc<Inner>, tasks: &Tasks) {
 }
 
 #[async_trait]
-impl Worker for Upkeep {
+impl Worker for ClientUpkeep {
     async fn run_once(&mut self, _now: Timestamp) -> Result<Pause, RunError> {
         let now = self.client.clock.monotonic();
         self.client.clients.prune(now);

@@ -70,7 +70,7 @@ pub enum Index<T> {
 
 /// A schedule with its account, so that leaders can go round the accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Member {
+pub struct OwnedSchedule {
     /// The schedule.
     pub schedule: ScheduleId,
     /// The account that owns it.
@@ -81,7 +81,7 @@ pub struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     /// Schedules whose next tick is in the span asked for, earliest first.
-    pub schedules: Vec<(Member, Timestamp)>,
+    pub schedules: Vec<(OwnedSchedule, Timestamp)>,
     /// The next tick after those.
     pub next: Option<Timestamp>,
 }
@@ -90,7 +90,7 @@ pub struct Due {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The changed schedules that are known by name.
-    pub schedules: Vec<Member>,
+    pub schedules: Vec<OwnedSchedule>,
     /// Set if any schedule of the shard may have changed, because not all of the changed ones are
     /// known.
     pub all: bool,
@@ -98,7 +98,7 @@ pub struct Changes {
 
 impl Changes {
     /// Changes of these schedules.
-    pub fn of(schedules: impl Into<Vec<Member>>) -> Self {
+    pub fn of(schedules: impl Into<Vec<OwnedSchedule>>) -> Self {
         Self { schedules: schedules.into(), all: false }
     }
 
@@ -159,7 +159,7 @@ pub struct Window {
 
 /// The state of a subject's window after a request was, or was not, counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct WindowState {
     /// The window.
     pub window: Window,
     /// The number of requests that it still takes.
@@ -170,9 +170,9 @@ pub struct Standing {
 
 /// The answer to a request for counting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct RateVerdict {
     /// The state of each window, in the order of the call.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<WindowState>,
     /// Set if every window had room. If not, nothing was counted in any of them.
     pub allowed: bool,
 }
@@ -192,7 +192,7 @@ measured! {
             &self,
             shard: ShardId,
             epoch: Epoch,
-            entries: &[(Member, Timestamp)],
+            entries: &[(OwnedSchedule, Timestamp)],
         ) -> Result<Index<()>>;
 
         /// Sets the next ticks of schedules in the index; `None` removes an entry.
@@ -200,11 +200,12 @@ measured! {
             &self,
             shard: ShardId,
             epoch: Epoch,
-            entries: &[(Member, Option<Timestamp>)],
+            entries: &[(OwnedSchedule, Option<Timestamp>)],
         ) -> Result<Index<()>>;
 
-        /// Returns what is due after the first instant of the span, if there is one, and up to the
-        /// second, at most `limit` schedules. It removes nothing: `set_due` does that after firing.
+        /// Returns at most `limit` schedules that are due after the first instant of the span, if
+        /// there is one, and up to the second. It removes nothing: `set_due` does that after
+        /// firing.
         async fn due(
             &self,
             shard: ShardId,
@@ -231,7 +232,7 @@ measured! {
         async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
 
         /// Counts a request of `subject` in all windows, or in none if one is full.
-        async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict>;
+        async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<RateVerdict>;
 
         /// Takes back a counted request of `subject`, in those windows that have not begun anew
         /// since.

@@ -36,7 +36,7 @@ impl Moment {
 }
 
 enum Source {
-    System { origin: Instant, state: Mutex<State>, lapse: Lapse },
+    System { origin: Instant, state: Mutex<ClockState>, lapse: Lapse },
     Manual { now: watch::Sender<Duration> },
 }
 
@@ -44,7 +44,7 @@ enum Source {
 /// `slow_since` is set while the clock runs at half speed: the monotonic time and the clock's time
 /// at which the slow-down began.
 #[derive(Default)]
-struct State {
+struct ClockState {
     last: Duration,
     slow_since: Option<(Duration, Duration)>,
     /// The offset from the monotonic clock to the followed time, in microseconds. Absent: the
@@ -54,7 +54,7 @@ struct State {
     believed_until: Option<Duration>,
 }
 
-impl State {
+impl ClockState {
     /// Returns the current time, given the monotonic clock and the machine's wall clock.
     fn advance(&mut self, monotonic: Duration, wall: Duration) -> Duration {
         let wall = match self.behind_us.map(u64::try_from) {
@@ -82,7 +82,7 @@ impl State {
 
 impl Clock {
     /// Returns the machine's clock.
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     pub fn system() -> Self {
         let state = Mutex::default();
         let lapse = Lapse::of_process();
@@ -114,7 +114,7 @@ impl Clock {
 
     /// Returns the time since some fixed moment. Changes of the machine's clock do not affect it.
     /// Only differences have a meaning.
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     pub fn monotonic(&self) -> Duration {
         match &*self.0 {
             Source::System { origin, .. } => Instant::now().duration_since(*origin),
@@ -124,7 +124,7 @@ impl Clock {
 
     /// Returns the machine's wall clock, in microseconds since 1970. It may be wrong, and it may be
     /// set at any time.
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     pub fn machine_us(&self) -> i64 {
         let wall = match &*self.0 {
             Source::System { lapse, .. } => {
@@ -178,7 +178,7 @@ impl Clock {
     }
 
     /// Waits for `span`, measured by this clock.
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     pub async fn sleep(&self, span: Duration) {
         match &*self.0 {
             Source::System { .. } => tokio::time::sleep(span).await,
@@ -208,7 +208,7 @@ impl Clock {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     fn since_epoch(&self) -> Duration {
         match &*self.0 {
             Source::System { state, lapse, .. } => {
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_wall_clock_set_back_slows_the_time_and_never_reverses_it() {
-        let mut state = State::default();
+        let mut state = ClockState::default();
         assert_eq!(state.advance(s(0), s(1000)), s(1000));
         assert_eq!(state.advance(s(10), s(910)), s(1000), "set back by 100 s");
         assert_eq!(state.advance(s(110), s(1010)), s(1010), "caught up by the wall clock");
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn the_time_of_another_is_followed_without_going_back() {
-        let mut state = State { behind_us: Some(1_005_000_000), ..State::default() };
+        let mut state = ClockState { behind_us: Some(1_005_000_000), ..ClockState::default() };
         assert_eq!(state.advance(s(0), s(1000)), s(1005));
         state.behind_us = Some(995_000_000);
         assert_eq!(state.advance(s(4), s(1004)), s(1005), "set back by 10 s");
@@ -262,8 +262,8 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_another_does_not_jump_with_the_machine() {
-        let mut state = State { behind_us: Some(1_000_000_000), ..State::default() };
+    fn a_follower_clock_does_not_jump_with_the_machine() {
+        let mut state = ClockState { behind_us: Some(1_000_000_000), ..ClockState::default() };
         for (monotonic, wall) in [(1, 1001), (2, 4602), (3, 1003), (4, 3)] {
             assert_eq!(state.advance(s(monotonic), s(wall)), s(1_000 + monotonic));
         }
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_machine_that_was_ahead_is_forgotten() {
-        let mut state = State::default();
+        let mut state = ClockState::default();
         assert_eq!(state.advance(s(0), s(1300)), s(1300));
         state.follow(1_000_000_000);
         assert_eq!(state.advance(s(1), s(1301)), s(1001));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_the_time_is_believed_for_a_while() {
+    fn a_reported_time_is_believed_for_a_while() {
         let clock = Clock::system();
         assert!(clock.is_believed(), "no clock is followed");
         let now = clock.now().as_millis();

@@ -120,6 +120,8 @@ impl From<TaskKind> for Loop {
             TaskKind::Listener
             | TaskKind::Connection
             | TaskKind::Command
+            | TaskKind::Watch
+            | TaskKind::Forecast
             | TaskKind::Writer
             | TaskKind::Claim
             | TaskKind::Attempt

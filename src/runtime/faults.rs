@@ -1,13 +1,13 @@
 //! Fault injection for tests: points at which a test hits this process, and statements that a test
-//! replaces by wrong ones to see its own checks fail. Without the feature `faults`, which only tests
-//! turn on, and in every optimized build, all of it compiles to nothing.
+//! replaces by wrong ones to see its own checks fail. Without the feature `faults`, which only
+//! tests turn on, and in every optimized build, all of it compiles to nothing.
 //!
 //! A test gives a process its own folder:
 //! - A file named like a [`Point`] contains the fault for the next time that the process reaches
 //!   that point: `die`, `panic`, or `stop` (until the test lets it continue).
 //! - `statements.json` contains the changes of statements of the store and scripts of the queue: an
-//!   object with a list of `[from, to]` for each name that is given to [`statement`]. A process reads
-//!   its scripts at the start, and its statements at each use until one is changed.
+//!   object with a list of `[from, to]` for each name that is given to [`statement`]. A process
+//!   reads its scripts at the start, and its statements at each use until one is changed.
 //! - `later.sql` is a migration that this process has in addition to those of its release, as if it
 //!   were a later release.
 

@@ -5,6 +5,7 @@
 //! running after a stop.
 
 mod batch_size;
+mod client_address;
 mod clock;
 mod drive;
 pub mod faults;
@@ -15,6 +16,7 @@ mod serve;
 mod tasks;
 
 pub use batch_size::BatchSize;
+pub use client_address::ClientAddress;
 pub use clock::{Clock, Moment};
 pub use drive::{Pause, RunError, Worker, drive};
 pub(crate) use measured::measured;

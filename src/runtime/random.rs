@@ -12,7 +12,7 @@ pub struct Random(Arc<Mutex<StdRng>>);
 
 impl Random {
     /// Returns a source that the operating system seeds.
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     pub fn system() -> Self {
         Self(Arc::new(Mutex::new(StdRng::from_rng(&mut rand::rng()))))
     }

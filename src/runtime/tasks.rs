@@ -65,6 +65,10 @@ task_kinds! {
     Connection = "connection", Hard, Contain;
     /// Runs a state-changing command, so that a client that disconnects cannot cancel it half-way.
     Command = "command", Hard, Contain;
+    /// Reads a job for the pages that show it.
+    Watch = "watch", Soft, Contain;
+    /// Computes the forecast of an account's load.
+    Forecast = "forecast", Hard, Contain;
     /// Writes to the embedded store, one transaction after the other.
     Writer = "writer", Hard, Contain;
     /// Fires the ticks of the shards that this replica leads.
@@ -99,9 +103,9 @@ task_kinds! {
 
 /// Spawns tasks and stops them in two stages.
 #[derive(Clone)]
-pub struct Tasks(Arc<Inner>);
+pub struct Tasks(Arc<TasksInner>);
 
-struct Inner {
+struct TasksInner {
     tracker: TaskTracker,
     soft: CancellationToken,
     hard: CancellationToken,
@@ -119,14 +123,14 @@ impl Tasks {
     pub fn new() -> Self {
         let (tracker, soft) = (TaskTracker::new(), CancellationToken::new());
         let hard = CancellationToken::new();
-        Self(Arc::new(Inner { tracker, soft, hard, failed: AtomicBool::new(false) }))
+        Self(Arc::new(TasksInner { tracker, soft, hard, failed: AtomicBool::new(false) }))
     }
 
     /// Spawns `task`.
     ///
     /// The second stage of a stop drops the task, whatever it is doing. A task of a kind that stops
     /// at the first stage is expected to end by itself on `stopping`.
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper everybody else uses")]
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     pub fn spawn<F>(&self, kind: TaskKind, task: F) -> JoinHandle<Option<F::Output>>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -211,7 +215,7 @@ impl Tasks {
     }
 }
 
-impl Inner {
+impl TasksInner {
     fn panicked(&self, kind: TaskKind) {
         tracing::error!(task = kind.name(), "task panicked");
         if kind.on_panic() == OnPanic::StopProcess {
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_outlives_the_grace_period_is_dropped() {
+    async fn tasks_that_outlive_the_grace_period_are_dropped() {
         let tasks = Tasks::new();
         let (alive, gone) = tokio::sync::oneshot::channel::<()>();
         tasks.spawn(TaskKind::Attempt, async move {

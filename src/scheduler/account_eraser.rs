@@ -9,7 +9,7 @@ use super::Context;
 use super::pace::rest;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::queue::{Changes, Member};
+use crate::queue::{Changes, OwnedSchedule};
 use crate::runtime::{Pause, RunError, Worker};
 use crate::store::{DeletedAccount, DeletedPlace};
 
@@ -63,9 +63,12 @@ impl AccountEraser {
     /// Sends hints to the leaders, so that the due indexes drop the schedules now and not when they
     /// are due.
     async fn forget(&self, account: AccountId, schedules: &[(ShardId, ScheduleId)]) {
-        let mut of_shards: HashMap<ShardId, Vec<Member>> = HashMap::new();
+        let mut of_shards: HashMap<ShardId, Vec<OwnedSchedule>> = HashMap::new();
         for (shard, schedule) in schedules {
-            of_shards.entry(*shard).or_default().push(Member { schedule: *schedule, account });
+            of_shards
+                .entry(*shard)
+                .or_default()
+                .push(OwnedSchedule { schedule: *schedule, account });
         }
         for (shard, schedules) in of_shards {
             if let Err(error) = self.context.queue.hint(shard, &Changes::of(schedules)).await {

@@ -21,12 +21,12 @@ const MOST: usize = 100_000;
 /// The number of jobs that may still be added, by schedule.
 pub(super) struct Backlog {
     plans: Arc<Plans>,
-    rooms: Mutex<HashMap<ScheduleId, Room>>,
+    rooms: Mutex<HashMap<ScheduleId, BacklogRoom>>,
 }
 
 /// The room of a schedule, valid for one term of its shard.
 #[derive(Clone, Copy)]
-struct Room {
+struct BacklogRoom {
     epoch: Epoch,
     jobs: u32,
 }
@@ -70,7 +70,7 @@ impl Backlog {
             if asked.contains(&firing.schedule) {
                 let waiting = counted.get(&firing.schedule).copied().unwrap_or(0);
                 let jobs = bound(firing).saturating_sub(waiting);
-                rooms.insert(firing.schedule, Room { epoch: *epoch, jobs });
+                rooms.insert(firing.schedule, BacklogRoom { epoch: *epoch, jobs });
             }
             let Some(room) = rooms.get_mut(&firing.schedule) else { return firing.jobs.len() };
             let taken = count(&firing.jobs).min(room.jobs);
@@ -103,7 +103,7 @@ impl Backlog {
         firings.iter().filter(|firing| is_bounded(firing) && !is_cached(firing)).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, Room>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, BacklogRoom>> {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use quick_cache::sync::Cache;
 
 use super::schedule_cache::LoadedSchedule;
 use crate::domain::cron::Recurrence;
-use crate::domain::firing::{Plan, SkippedTicks, pass_over, plan};
+use crate::domain::firing::{FiringPlan, SkippedTicks, pass_over, plan};
 use crate::domain::schedule::{CatchUpPolicy, SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::{Candidate, Firing, TickJob, TickRange};
@@ -13,9 +13,9 @@ use crate::store::{Candidate, Firing, TickJob, TickRange};
 const CACHED: usize = 10_000;
 
 /// A cache of parsed expressions, by timezone and text.
-pub(super) struct Cadences(Cache<String, Recurrence>);
+pub(super) struct RecurrenceCache(Cache<String, Recurrence>);
 
-impl Cadences {
+impl RecurrenceCache {
     pub(super) fn new() -> Self {
         Self(Cache::new(CACHED))
     }
@@ -28,14 +28,14 @@ impl Cadences {
 }
 
 /// The decision about the due ticks of a schedule.
-pub(super) struct Decision<'a> {
+pub(super) struct FiringDecision<'a> {
     pub(super) candidate: &'a Candidate,
-    pub(super) plan: Plan,
+    pub(super) plan: FiringPlan,
     /// The ticks that do not run because the account is or was suspended.
     suspended: Option<SkippedTicks>,
 }
 
-impl<'a> Decision<'a> {
+impl<'a> FiringDecision<'a> {
     fn of(candidate: &'a Candidate, recurrence: &Recurrence, now: Timestamp) -> Self {
         let until = candidate.suspended_until;
         let passed = until.and_then(|until| pass_over(recurrence, candidate.tick, until, now));
@@ -46,7 +46,7 @@ impl<'a> Decision<'a> {
             None => (decide(candidate.tick), None),
             Some((skipped, Some(next))) if next <= now => (decide(next), Some(skipped)),
             Some((skipped, next)) => {
-                (Plan { runs: Vec::new(), skipped: None, next }, Some(skipped))
+                (FiringPlan { runs: Vec::new(), skipped: None, next }, Some(skipped))
             }
         };
         Self { candidate, plan, suspended }
@@ -55,7 +55,7 @@ impl<'a> Decision<'a> {
     /// Returns a firing that makes the oldest `allowed` of the due jobs. The others become skips.
     pub(super) fn firing(self, allowed: usize) -> Firing {
         let Self { candidate, plan, suspended } = self;
-        let Plan { mut runs, skipped, next } = plan;
+        let FiringPlan { mut runs, skipped, next } = plan;
         let over = runs.split_off(allowed.min(runs.len()));
         let over = over.first().zip(over.last()).map(|((first, _), (last, _))| {
             (*first, *last, u32::try_from(over.len()).unwrap_or(SKIP_COUNT_CAP))
@@ -87,17 +87,17 @@ impl<'a> Decision<'a> {
 /// Returns the decisions about the due schedules, and the index entries of the others: schedules
 /// that are not due after all, or whose expression cannot be read.
 pub(super) fn decide<'a>(
-    cadences: &Cadences,
+    recurrences: &RecurrenceCache,
     read: &'a [LoadedSchedule],
     now: Timestamp,
-) -> (Vec<Decision<'a>>, Vec<(ScheduleId, Option<Timestamp>)>) {
+) -> (Vec<FiringDecision<'a>>, Vec<(ScheduleId, Option<Timestamp>)>) {
     let mut decisions = Vec::with_capacity(read.len());
     let mut index = Vec::new();
     for LoadedSchedule { candidate, .. } in read {
         if candidate.tick > now {
             index.push((candidate.schedule, Some(candidate.tick)));
-        } else if let Some(recurrence) = cadences.of(candidate) {
-            decisions.push(Decision::of(candidate, &recurrence, now));
+        } else if let Some(recurrence) = recurrences.of(candidate) {
+            decisions.push(FiringDecision::of(candidate, &recurrence, now));
         } else {
             // The expression was checked when it was stored, so only a release that parses
             // expressions differently gets here. The schedule stays due in the store and fires once

@@ -44,16 +44,16 @@ impl EndedLeases {
     ) {
         let watches = self.looked.is_some_and(|looked| now <= clock.after(looked, MAX_PAUSE));
         let watched_since = self.saw_all.filter(|_| watches);
-        let mut known = std::mem::take(&mut self.close_at);
+        let mut previous = std::mem::take(&mut self.close_at);
         if !watches {
             // The grace starts again, because the store was away in the meantime.
-            known.clear();
+            previous.clear();
         }
         let monotonic = clock.monotonic();
         for HeldClaim { executor, until, .. } in found {
             let is_watched = watched_since.is_some_and(|since| *until >= since);
             let close_at = if is_watched { monotonic } else { monotonic + GRACE };
-            let close_at = known.get(executor).copied().unwrap_or(close_at);
+            let close_at = previous.get(executor).copied().unwrap_or(close_at);
             self.close_at.insert(*executor, close_at);
         }
         self.looked = Some(now);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_fit_into_an_earlier_look_counts_as_watched() {
+    fn leases_beyond_an_earlier_page_count_as_watched() {
         let mut watch = Watch::new();
         watch.look(0, None, true);
         assert!(!watch.look(2, None, false), "a page full of others");

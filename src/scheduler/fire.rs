@@ -7,10 +7,10 @@ use futures_util::future::join_all;
 
 use super::Context;
 use super::backlog::Backlog;
-use super::decide::{Cadences, Decision, decide};
+use super::decide::{FiringDecision, RecurrenceCache, decide};
 use super::firing_batch::{FiringBatch, TakenQuota};
 use super::pending::DueTick;
-use super::quotas::{Allowed, Due, Quotas};
+use super::quotas::{Allowed, DueJobs, Quotas};
 use super::schedule_cache::{LoadedSchedule, ScheduleCache};
 use crate::domain::firing::late_before;
 use crate::domain::plan::Plans;
@@ -22,22 +22,22 @@ use crate::store::{Fence, Firing};
 
 /// The caches and rules that decisions need, and the limits on jobs.
 pub(super) struct Rules {
-    cadences: Cadences,
+    recurrences: RecurrenceCache,
     quotas: Quotas,
-    known: ScheduleCache,
+    cache: ScheduleCache,
     backlog: Backlog,
 }
 
 impl Rules {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        let (cadences, quotas) = (Cadences::new(), Quotas::new(plans.clone()));
-        Self { cadences, quotas, known: ScheduleCache::default(), backlog: Backlog::new(plans) }
+        let (recurrences, quotas) = (RecurrenceCache::new(), Quotas::new(plans.clone()));
+        Self { recurrences, quotas, cache: ScheduleCache::default(), backlog: Backlog::new(plans) }
     }
 }
 
 /// The result of a batch.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct BatchOutcome {
     /// The shards that have a newer leader.
     pub(super) fenced: Vec<ShardId>,
 }
@@ -49,10 +49,10 @@ pub(super) async fn fire_batch(
     fences: &[Fence],
     now: Timestamp,
     due: &[DueTick],
-) -> Result<Outcome, RunError> {
-    let mut read = read(context, &rules.known, now, due).await?;
-    let (decisions, mut index) = decide(&rules.cadences, &read, now);
-    let Limited { firings, waiting, allowed } =
+) -> Result<BatchOutcome, RunError> {
+    let mut read = read(context, &rules.cache, now, due).await?;
+    let (decisions, mut index) = decide(&rules.recurrences, &read, now);
+    let LimitedFirings { firings, waiting, allowed } =
         within_quotas(context, &rules.quotas, decisions, now).await;
     index.extend(waiting);
     let found: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
@@ -85,9 +85,9 @@ pub(super) async fn fire_batch(
     set_due(context, fences, due, &index).await?;
     // Schedules under a quota are not cached: each reservation must use the account's current plan.
     read.retain(|read| !allowed.limits(read.candidate.account));
-    rules.known.keep(read, &advanced, now, context.clock.monotonic());
+    rules.cache.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
-    Ok(Outcome { fenced })
+    Ok(BatchOutcome { fenced })
 }
 
 /// Sets the next ticks of the schedules in the indexes of their shards.
@@ -118,7 +118,7 @@ async fn set_due(
 /// account have the same plan and suspension.
 async fn read(
     context: &Context,
-    known: &ScheduleCache,
+    cache: &ScheduleCache,
     now: Timestamp,
     due: &[DueTick],
 ) -> Result<Vec<LoadedSchedule>, RunError> {
@@ -131,7 +131,7 @@ async fn read(
             let candidates = context.store.candidates(&ids, late_before(now)).await?;
             Ok(candidates.into_iter().map(|candidate| LoadedSchedule::new(candidate, at)).collect())
         };
-    let mut read = known.take(due, now, at);
+    let mut read = cache.take(due, now, at);
     let ids: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
     let unknown = due.iter().filter(|due| !ids.contains(&due.member.schedule));
     let new = from_store(unknown.map(|due| (due.shard, due.member.schedule)).collect()).await?;
@@ -152,7 +152,7 @@ fn plan(read: &LoadedSchedule) -> (Option<&str>, Option<Timestamp>) {
 }
 
 /// The firings of a batch after the quotas of the accounts were applied.
-struct Limited {
+struct LimitedFirings {
     /// The firings that may take place.
     firings: Vec<Firing>,
     /// The schedules that stay due, and the time at which each is tried again.
@@ -164,11 +164,11 @@ struct Limited {
 async fn within_quotas(
     context: &Context,
     quotas: &Quotas,
-    decisions: Vec<Decision<'_>>,
+    decisions: Vec<FiringDecision<'_>>,
     now: Timestamp,
-) -> Limited {
-    let mut due = Due::default();
-    for Decision { candidate, plan, .. } in &decisions {
+) -> LimitedFirings {
+    let mut due = DueJobs::default();
+    for FiringDecision { candidate, plan, .. } in &decisions {
         quotas.add(&mut due, candidate, plan.runs.len());
     }
     let mut allowed = quotas.take(context, now, &due).await;
@@ -183,5 +183,5 @@ async fn within_quotas(
             }
         }
     }
-    Limited { firings, waiting, allowed }
+    LimitedFirings { firings, waiting, allowed }
 }

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use tracing::field::display;
 
+use super::Context;
 use super::backlog::Backlog;
 use super::quotas::{Allowed, Quotas};
 use super::schedule_cache::LoadedSchedule;
-use super::{Context, Started};
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
+use crate::local_executor::Started;
 use crate::runtime::RunError;
 use crate::runtime::faults::Point;
 use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob, TickRange};
@@ -21,7 +22,7 @@ use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, FIRING_LAG_SECONDS, SKIPS, TICKS_FIRED,
     TICKS_LATE,
 };
-use crate::telemetry::traces::{MadeSpan, Subject, trace_id};
+use crate::telemetry::traces::{JobSubject, MadeSpan, trace_id};
 
 /// The pause in the index of a schedule whose row is locked, before the next try. A change by a
 /// user holds the lock for less.
@@ -102,8 +103,8 @@ impl FiringBatch<'_> {
             };
             let has_waited = !patience.is_zero();
             patience = until.saturating_sub(context.clock.monotonic());
-            // If no schedule was advanced, what was read is outdated, and the rest was read no
-            // later.
+            // If no schedule was advanced, the due ticks that were read are outdated. The rest was
+            // read no later, so it is outdated, too.
             let is_vain = started == Some(0);
             let is_little = has_waited && started.is_none_or(|started| started < WORTH_REPEATING);
             if patience.is_zero() || is_vain || is_little {
@@ -210,7 +211,7 @@ impl FiringBatch<'_> {
                 let (id, trigger, schedule) = (job.id, job.trigger, firing.schedule);
                 let trace_id = trace_id(id).map(display);
                 tracing::debug!(job = %id, %schedule, %trigger, trace_id, "job made");
-                let subject = Subject { job: id, schedule: Some(schedule), account: None };
+                let subject = JobSubject { job: id, schedule: Some(schedule), account: None };
                 MadeSpan { subject, trigger, recorded_at }.end();
             }
         }
@@ -222,10 +223,10 @@ impl FiringBatch<'_> {
         if busy.is_empty() {
             return;
         }
-        let known = self.read.iter().filter(|read| read.is_cached);
-        let known: HashSet<_> = known.map(|read| read.candidate.schedule).collect();
+        let cached = self.read.iter().filter(|read| read.is_cached);
+        let cached: HashSet<_> = cached.map(|read| read.candidate.schedule).collect();
         let again = self.context.clock.after(self.now, REST);
-        let read = busy.iter().filter(|schedule| !known.contains(schedule));
+        let read = busy.iter().filter(|schedule| !cached.contains(schedule));
         self.index.extend(read.map(|schedule| (*schedule, Some(again))));
     }
 }

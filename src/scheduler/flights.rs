@@ -10,12 +10,12 @@ pub(super) const LONG: Duration = Duration::from_secs(1);
 
 /// The running calls of a round.
 #[derive(Default)]
-pub(super) struct Flights {
-    flights: Vec<Flight>,
+pub(super) struct RunningCalls {
+    flights: Vec<RunningCall>,
     last: u64,
 }
 
-struct Flight {
+struct RunningCall {
     number: u64,
     /// The start of the call, on the monotonic clock.
     since: Duration,
@@ -23,17 +23,17 @@ struct Flight {
     due: Vec<DueTick>,
 }
 
-impl Flight {
+impl RunningCall {
     fn is_long(&self, monotonic: Duration) -> bool {
         monotonic >= self.since + LONG
     }
 }
 
-impl Flights {
+impl RunningCalls {
     /// Registers a call that starts now, and returns its number.
     pub(super) fn take_off(&mut self, monotonic: Duration, due: Vec<DueTick>) -> u64 {
         self.last += 1;
-        self.flights.push(Flight { number: self.last, since: monotonic, due });
+        self.flights.push(RunningCall { number: self.last, since: monotonic, due });
         self.last
     }
 
@@ -66,12 +66,13 @@ mod tests {
     use super::*;
     use crate::domain::shard::ShardId;
     use crate::domain::{AccountId, ScheduleId, Timestamp};
-    use crate::queue::Member;
+    use crate::queue::OwnedSchedule;
 
     #[test]
-    fn what_takes_long_is_released_once() {
-        let (at, mut flights) = (Timestamp::from_millis(0), Flights::default());
-        let member = Member { schedule: ScheduleId::new(at, 1), account: AccountId::new(at, 1) };
+    fn long_flights_are_released_once() {
+        let (at, mut flights) = (Timestamp::from_millis(0), RunningCalls::default());
+        let member =
+            OwnedSchedule { schedule: ScheduleId::new(at, 1), account: AccountId::new(at, 1) };
         let due = vec![DueTick { shard: ShardId(0), member, tick: at }];
         let (early, late) = (Duration::from_secs(5), Duration::from_millis(5_500));
         let first = flights.take_off(early, due.clone());

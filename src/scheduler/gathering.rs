@@ -1,8 +1,9 @@
-//! How long due ticks wait for those of other shards, so that they share a batch.
+//! The wait of due ticks for those of other shards, so that they share a batch.
 //!
-//! While one account has 100,000 due ticks, the attempts of the first batches would take the processor
-//! from the reads that bring the ticks of other accounts. So no batch is fired while shards keep
-//! bringing due ticks, for a limited time. A shard whose read hangs delays the others only briefly.
+//! While one account has 100,000 due ticks, the attempts of the first batches would take the
+//! processor from the reads that bring the ticks of other accounts. So no batch is fired while
+//! shards keep bringing due ticks, for a limited time. A shard whose read hangs delays the others
+//! only briefly.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use crate::domain::{ScheduleId, Timestamp};
-use crate::queue::{Changes, Index, Member};
+use crate::queue::{Changes, Index, OwnedSchedule};
 use crate::runtime::RunError;
 use crate::store::{DueEntry, Fence};
 
@@ -16,6 +16,12 @@ const BATCH: usize = 500;
 const PAGE: u32 = 1_000;
 /// The time between comparisons of one page of a led shard's index with the store.
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
+/// The shortest pause between two comparisons of a whole index while the queue is away.
+const COMPARE_AGAIN: Duration = Duration::from_secs(1);
+
+/// The time for which a schedule that cannot be fired is parked in the due index. The comparison of
+/// the index with the store may bring it back earlier.
+pub(super) const PARKED: Duration = Duration::from_secs(60);
 
 /// Rebuilds the index, earliest ticks first. Returns `Foreign` if it belongs to a newer leader.
 pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>, RunError> {
@@ -34,8 +40,8 @@ pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>
     Ok(context.queue.rebuild(fence.shard, fence.epoch, &entries).await?)
 }
 
-fn member(entry: &DueEntry) -> Member {
-    Member { schedule: entry.schedule, account: entry.account }
+fn member(entry: &DueEntry) -> OwnedSchedule {
+    OwnedSchedule { schedule: entry.schedule, account: entry.account }
 }
 
 /// Updates the index for schedules that users have changed. Returns `true` if any schedule may have
@@ -63,14 +69,14 @@ pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool,
 async fn refresh(
     context: &Context,
     fence: Fence,
-    changed: &[Member],
+    changed: &[OwnedSchedule],
 ) -> Result<Index<()>, RunError> {
     // Only the ticks are used, so the catch-up policies need not be read.
     let late_before = Timestamp::from_millis(i64::MIN);
     let ids: Vec<_> = changed.iter().map(|member| (fence.shard, member.schedule)).collect();
     let candidates = context.store.candidates(&ids, late_before).await?;
     let ticks: HashMap<ScheduleId, _> = candidates.iter().map(|c| (c.schedule, c.tick)).collect();
-    let tick = |member: &Member| (*member, ticks.get(&member.schedule).copied());
+    let tick = |member: &OwnedSchedule| (*member, ticks.get(&member.schedule).copied());
     let entries: Vec<_> = changed.iter().map(tick).collect();
     Ok(context.queue.set_due(fence.shard, fence.epoch, &entries).await?)
 }
@@ -79,18 +85,33 @@ async fn refresh(
 pub(super) struct Comparison {
     /// The time of the next page.
     at: Timestamp,
+    /// The time at which the comparison of the whole index began.
+    began: Timestamp,
+    /// The duration of the last one without pauses.
+    took: Duration,
     /// The schedule after which the next page begins. Absent: it begins at the start.
     after: Option<ScheduleId>,
     /// `true` if the comparison continues without pauses until it is complete.
     is_urgent: bool,
     /// `true` if it then starts once more.
     again: bool,
+    /// `true` if it only looks for schedules that other replicas have changed, so that it leaves
+    /// old ticks alone: their schedules are parked.
+    repeats: bool,
 }
 
 impl Comparison {
     /// A comparison without pauses.
     pub(super) fn urgent(now: Timestamp) -> Self {
-        Self { at: now, after: None, is_urgent: true, again: false }
+        Self {
+            at: now,
+            began: now,
+            took: Duration::ZERO,
+            after: None,
+            is_urgent: true,
+            again: false,
+            repeats: false,
+        }
     }
 
     /// Compares everything without pauses, because hints of any schedule may be lost. If such a
@@ -109,6 +130,11 @@ impl Comparison {
         self.is_urgent
     }
 
+    /// Returns the time of the next page.
+    pub(super) fn at(&self) -> Timestamp {
+        self.at
+    }
+
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.at <= now
     }
@@ -121,17 +147,39 @@ impl Comparison {
         fence: Fence,
         now: Timestamp,
     ) -> Result<(), RunError> {
+        if self.after.is_none() {
+            self.began = now;
+        }
+        let was_urgent = self.is_urgent;
         let page = context.store.next_ticks(fence.shard, self.after, PAGE).await?;
-        let entries: Vec<_> = page.iter().map(|entry| (member(entry), Some(entry.tick))).collect();
+        let is_compared = |entry: &&DueEntry| !self.repeats || entry.tick > now.minus(PARKED);
+        let compared = page.iter().filter(is_compared);
+        let entries: Vec<_> = compared.map(|entry| (member(entry), Some(entry.tick))).collect();
         let index = context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
-        if index == Index::Foreign && self.is_urgent {
+        if index == Index::Foreign && self.is_urgent && !self.repeats {
             // The new leader of the shard may have to do the comparison.
             context.queue.hint(fence.shard, &Changes::all()).await?;
         }
         let more = page.len() == PAGE as usize && index == Index::Own(());
         self.after = page.last().filter(|_| more).map(|entry| entry.schedule);
         self.is_urgent &= more || std::mem::take(&mut self.again);
-        self.at = if self.is_urgent { now } else { now.plus(COMPARE_EVERY) };
+        self.repeats &= more;
+        self.at = if self.is_urgent { now } else { context.clock.after(now, COMPARE_EVERY) };
+        if was_urgent && !more {
+            self.took = now.since(self.began);
+        }
         Ok(())
+    }
+
+    /// Begins the next comparison of the whole index after a pause, unless one is running. While
+    /// hints of other replicas do not arrive, only this finds the schedules that users change
+    /// there. The pause is at least as long as the last such comparison was, so that comparing
+    /// takes half of the time at most.
+    pub(super) fn repeat(&mut self, context: &Context, now: Timestamp) {
+        if self.is_urgent {
+            return;
+        }
+        (self.is_urgent, self.repeats, self.after) = (true, true, None);
+        self.at = context.clock.after(now, COMPARE_AGAIN.max(self.took));
     }
 }

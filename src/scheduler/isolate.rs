@@ -1,44 +1,43 @@
 //! Fires a batch, and isolates schedules that cannot be fired, so that the others fire.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures_util::FutureExt;
 
-use super::fire::{Outcome, fire_batch};
+use super::fire::{BatchOutcome, fire_batch};
+use super::index::PARKED;
 use super::pending::DueTick;
-use super::shard_leadership::Parts;
+use super::shard_leadership::LeaderParts;
 use crate::domain::Timestamp;
 use crate::runtime::RunError;
 use crate::store::{Fence, StoreError};
 use crate::telemetry::metrics::FIRINGS_PARKED;
-
-/// The time for which a schedule that cannot be fired is parked in the due index. The comparison of
-/// the index with the store may bring it back earlier.
-const PARKED: Duration = Duration::from_secs(60);
 
 /// The maximum number of statements of a batch that time out: enough to find one schedule in 500,
 /// and few enough that a slow store does not have to try them all one by one.
 const MAX_TIMEOUTS: u32 = 12;
 
 /// The result of firing a batch.
-pub(super) struct Fired {
+pub(super) struct FiredBatch {
     /// The ticks of the batch.
     pub(super) due: Vec<DueTick>,
     /// The fences that the store rejected, or the reason why the whole batch is to be tried again
     /// later.
     pub(super) outcome: Result<Vec<Fence>, RunError>,
+    /// `true` if a statement of the batch took too long. The next batch should be smaller, even if
+    /// the parts of this one were fired.
+    pub(super) is_slow: bool,
 }
 
 /// Fires a batch, and splits it while it fails for a reason that may lie in the batch. A single
 /// schedule whose statement times out is parked only if the store has fired others. Otherwise the
 /// store may be slow, and the whole batch is tried again soon.
 pub(super) async fn fire(
-    parts: Parts<'_>,
+    parts: LeaderParts<'_>,
     fences: Vec<Fence>,
     now: Timestamp,
     due: Vec<DueTick>,
-) -> Fired {
+) -> FiredBatch {
     let (mut lost, mut slow) = (Vec::new(), Vec::new());
     let (mut timeouts, mut has_fired) = (0, false);
     let mut batches = vec![&due[..]];
@@ -46,7 +45,7 @@ pub(super) async fn fire(
         let fired = fire_batch(parts.context, parts.rules, &fences, now, batch);
         let fired = AssertUnwindSafe(fired).catch_unwind().await;
         let error = match fired.unwrap_or_else(|_| Err(Panicked.into())) {
-            Ok(Outcome { fenced }) => {
+            Ok(BatchOutcome { fenced }) => {
                 has_fired = true;
                 lost.extend(fences.iter().filter(|fence| fenced.contains(&fence.shard)));
                 continue;
@@ -56,7 +55,7 @@ pub(super) async fn fire(
         let is_slow = error.downcast_ref().is_some_and(StoreError::may_be_slow);
         timeouts += u32::from(is_slow);
         if timeouts > MAX_TIMEOUTS || !is_slow && !lies_in_batch(&error) {
-            return Fired { due, outcome: Err(error) };
+            return FiredBatch { due, outcome: Err(error), is_slow: timeouts > 0 };
         }
         match batch {
             [one] if is_slow => slow.push((*one, error)),
@@ -69,11 +68,11 @@ pub(super) async fn fire(
     }
     for (one, error) in slow {
         if !has_fired {
-            return Fired { due, outcome: Err(error) };
+            return FiredBatch { due, outcome: Err(error), is_slow: true };
         }
         park(parts, &fences, now, one, &error).await;
     }
-    Fired { due, outcome: Ok(lost) }
+    FiredBatch { due, outcome: Ok(lost), is_slow: timeouts > 0 }
 }
 
 /// The error of a batch whose firing panicked.
@@ -95,7 +94,7 @@ fn lies_in_batch(error: &RunError) -> bool {
 
 /// Parks a schedule that cannot be fired.
 async fn park(
-    parts: Parts<'_>,
+    parts: LeaderParts<'_>,
     fences: &[Fence],
     now: Timestamp,
     DueTick { shard, member, tick }: DueTick,

@@ -11,7 +11,7 @@ use super::Context;
 use super::fire::Rules;
 use super::leader_pass::{BATCH, LONG_AT_ONCE, LeaderPass};
 use super::pending::Pending;
-use super::shard_leadership::{Parts, ShardLeadership};
+use super::shard_leadership::{LeaderParts, ShardLeadership};
 use crate::cluster::Terms;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plans;
@@ -28,7 +28,7 @@ pub struct Leader {
     rules: Rules,
     random: Random,
     terms: watch::Receiver<Terms>,
-    led: BTreeMap<ShardId, ShardLeadership>,
+    leaderships: BTreeMap<ShardId, ShardLeadership>,
     pending: Pending,
     pace: BatchSize,
     /// The position of the shard that is served first.
@@ -40,21 +40,22 @@ impl Leader {
     /// accounts can have.
     pub fn new(context: Context, plans: Arc<Plans>, random: Random) -> Self {
         let (terms, rules) = (context.cluster.terms(), Rules::new(plans));
-        let (led, pending, pace) = (BTreeMap::new(), Pending::default(), BatchSize::new(BATCH));
-        Self { context, rules, random, terms, led, pending, pace, first: 0 }
+        let (leaderships, pending, pace) =
+            (BTreeMap::new(), Pending::default(), BatchSize::new(BATCH));
+        Self { context, rules, random, terms, leaderships, pending, pace, first: 0 }
     }
 }
 
 #[async_trait]
 impl Worker for Leader {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
-        let Self { context, rules, random, terms, led, pending, pace, first } = self;
+        let Self { context, rules, random, terms, leaderships, pending, pace, first } = self;
         // The first shard changes, so that the same ones are not always last.
         *first = first.wrapping_add(LONG_AT_ONCE);
-        let parts = Parts { context, rules, random, terms };
-        let round = LeaderPass::new(parts, led, &mut *pending, pace);
+        let parts = LeaderParts { context, rules, random, terms };
+        let round = LeaderPass::new(parts, leaderships, &mut *pending, pace);
         let report = round.run(now, *first).await;
-        LEADER_SHARDS.set(led.values().filter(|led| led.is_taken()).count());
+        LEADER_SHARDS.set(leaderships.values().filter(|leadership| leadership.is_taken()).count());
         let (is_vain, is_hinted) = (report.is_vain(), report.is_hinted);
         if let Some(error) = report.error {
             if is_vain {
@@ -66,7 +67,11 @@ impl Worker for Leader {
         if pending.len() > 0 {
             return Ok(Pause::None);
         }
-        let wake = led.values().map(|led| led.next).min().unwrap_or(now.plus(LONGEST_REST));
+        let wake = leaderships
+            .values()
+            .map(|leadership| leadership.next)
+            .min()
+            .unwrap_or(now.plus(LONGEST_REST));
         Ok(if is_hinted || wake <= now { Pause::None } else { Pause::Until(wake) })
     }
 }

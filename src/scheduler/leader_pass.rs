@@ -13,14 +13,15 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 
-use super::flights::{Flights, LONG};
+use super::flights::{LONG, RunningCalls};
 use super::gathering::Gathering;
-use super::isolate::{Fired, fire};
+use super::isolate::{FiredBatch, fire};
+use super::pass_report::PassReport;
 use super::pending::{DueTick, Pending};
-use super::shard_leadership::{Parts, ShardLeadership, Turn, most_due};
+use super::shard_leadership::{LeaderParts, ShardLeadership, ShardTurn, most_due};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
-use crate::queue::Member;
+use crate::queue::OwnedSchedule;
 use crate::runtime::{BatchSize, Clock, RunError};
 use crate::store::Fence;
 
@@ -37,21 +38,22 @@ pub(super) const BATCH: usize = 500;
 const AGAIN: Duration = Duration::from_millis(200);
 /// The time after which a round starts no more work, unless a call of the round is slow.
 const ROUND: Duration = Duration::from_secs(1);
+
 /// The state of one round.
 pub(super) struct LeaderPass<'a> {
-    parts: Parts<'a>,
+    parts: LeaderParts<'a>,
     /// The shards that are not `away`. Those that are `away` are being served or wait for it.
-    led: &'a mut BTreeMap<ShardId, ShardLeadership>,
+    leaderships: &'a mut BTreeMap<ShardId, ShardLeadership>,
     away: BTreeSet<ShardId>,
     /// The fences of shards `away` for which the store reported a newer leader.
     overtaken: HashMap<ShardId, Fence>,
     fences: HashMap<ShardId, Fence>,
     pending: &'a mut Pending,
     pace: &'a BatchSize,
-    waiting: VecDeque<(ShardLeadership, Timestamp, Turn)>,
+    waiting: VecDeque<(ShardLeadership, Timestamp, ShardTurn)>,
     serving: FuturesUnordered<BoxFuture<'a, Served>>,
-    firing: FuturesUnordered<BoxFuture<'a, (u64, Fired)>>,
-    flights: Flights,
+    firing: FuturesUnordered<BoxFuture<'a, (u64, FiredBatch)>>,
+    flights: RunningCalls,
     gathering: Option<Gathering>,
     report: PassReport,
 }
@@ -59,42 +61,15 @@ pub(super) struct LeaderPass<'a> {
 /// A shard that has been served, and its due ticks.
 struct Served {
     flight: u64,
-    led: ShardLeadership,
-    turn: Turn,
-    due: Result<Vec<(Member, Timestamp)>, RunError>,
-}
-
-/// The result of a round.
-#[derive(Default)]
-pub(super) struct PassReport {
-    served: usize,
-    unserved: usize,
-    fired: usize,
-    unfired: usize,
-    /// The number of shards that could not be served and of batches that could not be fired.
-    pub(super) failed: usize,
-    /// The error of the last of these failures.
-    pub(super) error: Option<RunError>,
-    /// `true` if a hint arrived that some of the shards may have missed.
-    pub(super) is_hinted: bool,
-}
-
-impl PassReport {
-    /// Returns `true` if every attempt to serve a shard failed, or every batch.
-    pub(super) fn is_vain(&self) -> bool {
-        self.unserved > 0 && self.served == 0 || self.unfired > 0 && self.fired == 0
-    }
-
-    fn fail(&mut self, error: RunError) {
-        self.failed += 1;
-        self.error = Some(error);
-    }
+    leadership: ShardLeadership,
+    turn: ShardTurn,
+    due: Result<Vec<(OwnedSchedule, Timestamp)>, RunError>,
 }
 
 impl<'a> LeaderPass<'a> {
     pub(super) fn new(
-        parts: Parts<'a>,
-        led: &'a mut BTreeMap<ShardId, ShardLeadership>,
+        parts: LeaderParts<'a>,
+        leaderships: &'a mut BTreeMap<ShardId, ShardLeadership>,
         pending: &'a mut Pending,
         pace: &'a BatchSize,
     ) -> Self {
@@ -103,7 +78,7 @@ impl<'a> LeaderPass<'a> {
         let left = (pending.len() > 0).then(|| parts.context.clock.monotonic());
         Self {
             parts,
-            led,
+            leaderships,
             away: BTreeSet::new(),
             overtaken: HashMap::new(),
             fences: HashMap::new(),
@@ -112,7 +87,7 @@ impl<'a> LeaderPass<'a> {
             waiting: VecDeque::new(),
             serving: FuturesUnordered::new(),
             firing: FuturesUnordered::new(),
-            flights: Flights::default(),
+            flights: RunningCalls::default(),
             gathering: left.map(Gathering::over),
             report: PassReport::default(),
         }
@@ -144,7 +119,8 @@ impl<'a> LeaderPass<'a> {
                 self.put_back_waiting();
                 return self.report;
             }
-            let next = self.awake(now).filter_map(|shard| Some(self.led.get(&shard)?.due)).min();
+            let next =
+                self.awake(now).filter_map(|shard| Some(self.leaderships.get(&shard)?.due)).min();
             let pause = self.pause(monotonic);
             tokio::select! {
                 Some(served) = self.serving.next() => self.put_back(served),
@@ -161,8 +137,8 @@ impl<'a> LeaderPass<'a> {
     fn follow_terms(&mut self, now: Timestamp) {
         let terms = self.parts.terms.borrow().clone();
         let mut gone = HashSet::new();
-        self.led.retain(|shard, led| {
-            let is_there = terms.get(shard).map(|term| term.number) == Some(led.term.number);
+        self.leaderships.retain(|shard, leadership| {
+            let is_there = terms.get(shard).map(|term| term.number) == Some(leadership.term.number);
             gone.extend((!is_there).then_some(*shard));
             is_there
         });
@@ -170,38 +146,45 @@ impl<'a> LeaderPass<'a> {
             self.pending.forget(&gone);
         }
         for (shard, term) in terms.into_iter().filter(|(shard, _)| !self.away.contains(shard)) {
-            self.led.entry(shard).or_insert_with(|| ShardLeadership::new(shard, term, now)).term =
-                term;
+            self.leaderships
+                .entry(shard)
+                .or_insert_with(|| ShardLeadership::new(shard, term, now))
+                .term = term;
         }
         self.fences = self.fences.drain().filter(|(shard, _)| self.away.contains(shard)).collect();
-        let fences = self.led.values().filter_map(|led| Some((led.shard, led.fence()?)));
+        let fences = self
+            .leaderships
+            .values()
+            .filter_map(|leadership| Some((leadership.shard, leadership.fence()?)));
         self.fences.extend(fences);
     }
 
     /// Returns the shards that are neither backing off nor being served.
     fn awake(&self, now: Timestamp) -> impl Iterator<Item = ShardId> {
-        let led = self.led.values();
-        led.filter(move |led| !led.rests(now)).map(|led| led.shard)
+        let leaderships = self.leaderships.values();
+        leaderships
+            .filter(move |leadership| !leadership.rests(now))
+            .map(|leadership| leadership.shard)
     }
 
     fn line_up(&mut self, shard: ShardId, now: Timestamp, is_long: bool) {
-        if let Some(led) = self.led.remove(&shard) {
+        if let Some(leadership) = self.leaderships.remove(&shard) {
             self.away.insert(shard);
             let is_through = self.pending.is_through(shard);
-            let most = most_due(self.led.len() + self.away.len());
-            self.waiting.push_back((led, now, Turn { is_long, is_through, most }));
+            let most = most_due(self.leaderships.len() + self.away.len());
+            self.waiting.push_back((leadership, now, ShardTurn { is_long, is_through, most }));
         }
     }
 
     /// Starts to serve waiting shards, up to the limit.
     fn begin(&mut self) {
         while self.serving.len() < AT_ONCE
-            && let Some((mut led, now, turn)) = self.waiting.pop_front()
+            && let Some((mut leadership, now, turn)) = self.waiting.pop_front()
         {
             let (parts, flight) = (self.parts, self.take_off(Vec::new()));
             let served = async move {
-                let due = led.serve(parts, now, turn).await;
-                Served { flight, led, turn, due }
+                let due = leadership.serve(parts, now, turn).await;
+                Served { flight, leadership, turn, due }
             };
             self.serving.push(served.boxed());
         }
@@ -258,9 +241,9 @@ impl<'a> LeaderPass<'a> {
         self.flights.take_off(self.parts.context.clock.monotonic(), due)
     }
 
-    fn put_back(&mut self, Served { flight, mut led, turn, due }: Served) {
+    fn put_back(&mut self, Served { flight, mut leadership, turn, due }: Served) {
         self.flights.land(flight);
-        let shard = led.shard;
+        let shard = leadership.shard;
         match due {
             Ok(due) => {
                 self.report.served += 1;
@@ -275,7 +258,7 @@ impl<'a> LeaderPass<'a> {
                 // released. The read skipped the entries before its starting point, so the index is
                 // read again as a whole.
                 if !turn.is_through && self.pending.is_through(shard) {
-                    led.look_again(self.parts.context.clock.now());
+                    leadership.look_again(self.parts.context.clock.now());
                 }
             }
             Err(error) => {
@@ -284,37 +267,37 @@ impl<'a> LeaderPass<'a> {
             }
         }
         if let Some(fence) = self.overtaken.remove(&shard)
-            && led.fence() == Some(fence)
+            && leadership.fence() == Some(fence)
         {
-            led.step_down(fence);
+            leadership.step_down(fence);
         }
-        match led.fence() {
+        match leadership.fence() {
             Some(fence) => drop(self.fences.insert(shard, fence)),
             None => drop(self.fences.remove(&shard)),
         }
         self.away.remove(&shard);
-        self.led.insert(shard, led);
+        self.leaderships.insert(shard, leadership);
     }
 
     /// Puts back the shards whose turn did not come.
     fn put_back_waiting(&mut self) {
-        for (led, ..) in self.waiting.drain(..) {
-            self.led.insert(led.shard, led);
+        for (leadership, ..) in self.waiting.drain(..) {
+            self.leaderships.insert(leadership.shard, leadership);
         }
     }
 
     /// Processes the result of a batch.
-    fn end(&mut self, flight: u64, Fired { due, outcome }: Fired) {
+    fn end(&mut self, flight: u64, FiredBatch { due, outcome, is_slow }: FiredBatch) {
         let now = self.parts.context.clock.now();
         self.pending.done(&self.flights.land(flight));
         let shards: HashSet<ShardId> = due.iter().map(|due| due.shard).collect();
-        self.pace.follow(outcome.is_ok());
+        self.pace.follow(outcome.is_ok() && !is_slow);
         match outcome {
             Ok(fenced) => {
                 self.report.fired += 1;
                 for shard in shards.iter().filter(|shard| self.pending.is_through(**shard)) {
-                    if let Some(led) = self.led.get_mut(shard) {
-                        led.has_fired(now);
+                    if let Some(leadership) = self.leaderships.get_mut(shard) {
+                        leadership.has_fired(now);
                     }
                 }
                 self.step_down(&fenced);
@@ -324,8 +307,8 @@ impl<'a> LeaderPass<'a> {
                 self.report.fail(error);
                 self.pending.forget(&shards);
                 for shard in &shards {
-                    if let Some(led) = self.led.get_mut(shard) {
-                        led.fail(self.parts);
+                    if let Some(leadership) = self.leaderships.get_mut(shard) {
+                        leadership.fail(self.parts);
                     }
                 }
             }
@@ -338,8 +321,12 @@ impl<'a> LeaderPass<'a> {
         }
         for fence in fenced {
             self.fences.remove(&fence.shard);
-            match self.led.get_mut(&fence.shard).filter(|led| led.fence() == Some(*fence)) {
-                Some(led) => led.step_down(*fence),
+            match self
+                .leaderships
+                .get_mut(&fence.shard)
+                .filter(|leadership| leadership.fence() == Some(*fence))
+            {
+                Some(leadership) => leadership.step_down(*fence),
                 None => drop(self.overtaken.insert(fence.shard, *fence)),
             }
         }
@@ -352,8 +339,10 @@ impl<'a> LeaderPass<'a> {
         let due = self.flights.release_long(monotonic);
         self.pending.done(&due);
         for DueTick { shard, .. } in due {
-            if let Some(led) = self.led.get_mut(&shard).filter(|led| !led.rests(now)) {
-                led.look_again(now);
+            if let Some(leadership) =
+                self.leaderships.get_mut(&shard).filter(|leadership| !leadership.rests(now))
+            {
+                leadership.look_again(now);
             }
         }
     }
@@ -372,7 +361,7 @@ impl<'a> LeaderPass<'a> {
             self.report.is_hinted = true;
             self.follow_terms(now);
         }
-        let is_due = |shard: &ShardId| is_hinted || self.led[shard].due <= now;
+        let is_due = |shard: &ShardId| is_hinted || self.leaderships[shard].due <= now;
         let shards: Vec<_> = self.awake(now).filter(is_due).collect();
         for shard in shards {
             self.line_up(shard, now, false);

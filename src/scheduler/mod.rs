@@ -27,6 +27,8 @@
 //!   because the replica died between the change and the hint or the queue's server lost the hint.
 //!   This takes up to 10 s per 1,000 schedules of the shard: 160 s with a million schedules in 64
 //!   shards.
+//! - By comparisons of the whole index, one after the other, while the queue is away from this
+//!   replica or from another one: then the hints of other replicas do not arrive.
 //!
 //! On failure a run ends with an error and is retried, with pauses that grow to 2 s. A shard that
 //! fails or is slow does not stop the others from firing. The ticks of a slow batch are tried in
@@ -48,6 +50,7 @@ mod job_rescuer;
 mod leader;
 mod leader_pass;
 mod pace;
+mod pass_report;
 mod pending;
 mod quotas;
 mod replace;
@@ -55,7 +58,6 @@ mod reserving;
 mod restored;
 mod schedule_cache;
 mod shard_leadership;
-mod starter;
 
 pub use account_eraser::AccountEraser;
 pub use history_pruner::{HistoryPruner, HistoryPrunerSettings};
@@ -63,11 +65,12 @@ pub use job_rescuer::JobRescuer;
 pub use leader::Leader;
 pub use replace::LeaderReplacer;
 pub use restored::{PassOverError, PassedOver, pass_over_due};
-pub use starter::{Started, Starter};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cluster::SharedCluster;
+use crate::local_executor::Starter;
 use crate::queue::SharedQueue;
 use crate::runtime::Clock;
 use crate::store::SharedStore;
@@ -87,4 +90,14 @@ pub struct Context {
     pub starter: Option<Arc<dyn Starter>>,
     /// The name of this replica, which is recorded with the epochs that it raises.
     pub replica: String,
+    /// `true` while another replica is alive that cannot reach the queue, so that its hints do not
+    /// arrive. [`LeaderReplacer`] learns it from the leases in the store.
+    pub others_lack_queue: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// Returns `true` if hints of other replicas may not arrive for now.
+    fn misses_hints(&self) -> bool {
+        self.queue.is_away() || self.others_lack_queue.load(Ordering::Relaxed)
+    }
 }

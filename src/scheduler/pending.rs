@@ -5,16 +5,19 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::queue::Member;
+use crate::queue::OwnedSchedule;
 
 /// A due tick of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DueTick {
     pub(super) shard: ShardId,
-    pub(super) member: Member,
+    pub(super) member: OwnedSchedule,
     /// The tick according to the due index.
     pub(super) tick: Timestamp,
 }
+
+/// The number of ticks that hardly make a batch slower.
+const FEW: usize = 50;
 
 /// The due ticks in the order in which they are fired.
 #[derive(Default)]
@@ -31,7 +34,7 @@ pub(super) struct Pending {
 
 impl Pending {
     /// Adds the due ticks of a shard, except for schedules that already wait or are being fired.
-    pub(super) fn add(&mut self, shard: ShardId, due: Vec<(Member, Timestamp)>) {
+    pub(super) fn add(&mut self, shard: ShardId, due: Vec<(OwnedSchedule, Timestamp)>) {
         for (member, tick) in due {
             if !self.schedules.insert(member.schedule) {
                 continue;
@@ -48,9 +51,14 @@ impl Pending {
 
     /// Takes the next ticks to fire, one per account in turn. The caller must pass them to
     /// [`done`](Self::done) later.
+    ///
+    /// An account that has far more ticks than the others does not make their batch larger, and so
+    /// slower: if it is the only one left, with many more ticks than were taken, they are for the
+    /// next batch.
     pub(super) fn take(&mut self, most: usize) -> Vec<DueTick> {
         let mut taken = Vec::with_capacity(most.min(self.waiting));
-        while taken.len() < most {
+        let is_mixed = self.turn.len() > 1;
+        while taken.len() < most && !(is_mixed && self.is_left_alone(taken.len())) {
             let Some(account) = self.turn.pop_front() else { break };
             let Some(waiting) = self.accounts.get_mut(&account) else { continue };
             taken.extend(waiting.pop_front());
@@ -62,6 +70,12 @@ impl Pending {
         }
         self.waiting -= taken.len();
         taken
+    }
+
+    /// Returns `true` if only one account has waiting ticks, and many more than the `taken` ones,
+    /// which are still counted.
+    fn is_left_alone(&self, taken: usize) -> bool {
+        self.turn.len() == 1 && self.waiting - taken > taken.max(FEW)
     }
 
     /// Releases ticks that were taken: they have been fired, or are to be read from the index
@@ -128,9 +142,9 @@ mod tests {
 
     const AT: Timestamp = Timestamp::from_millis(1_900_000_000_000);
 
-    fn member(account: u128, schedule: u128) -> (Member, Timestamp) {
+    fn member(account: u128, schedule: u128) -> (OwnedSchedule, Timestamp) {
         let (schedule, account) = (ScheduleId::new(AT, schedule), AccountId::new(AT, account));
-        (Member { schedule, account }, AT)
+        (OwnedSchedule { schedule, account }, AT)
     }
 
     fn accounts(taken: &[DueTick]) -> Vec<AccountId> {
@@ -138,20 +152,28 @@ mod tests {
     }
 
     #[test]
-    fn accounts_take_turns_whoever_came_first_and_in_whatever_shard() {
+    fn accounts_take_turns_in_any_order_of_arrival_and_in_any_shard() {
         let mut pending = Pending::default();
         pending.add(ShardId(0), (0..1_000).map(|n| member(1, n)).collect());
         pending.add(ShardId(1), vec![member(2, 2_000), member(3, 2_001), member(2, 2_002)]);
         let taken = accounts(&pending.take(6));
-        let turns = [1, 2, 3, 1, 2, 1].map(|n| AccountId::new(AT, n));
-        assert_eq!(taken, turns);
-        assert_eq!(pending.len(), 997);
-        assert_eq!(pending.take(5_000).len(), 997);
+        let turns = [1, 2, 3, 1, 2].map(|n| AccountId::new(AT, n));
+        assert_eq!(taken, turns, "the others need not wait for more of the first");
+        assert_eq!(pending.len(), 998);
+        assert_eq!(pending.take(5_000).len(), 998);
         assert_eq!(pending.take(1), []);
     }
 
     #[test]
-    fn what_is_being_fired_is_not_added_again_until_it_is_done() {
+    fn a_few_ticks_more_of_one_account_are_in_the_same_batch() {
+        let mut pending = Pending::default();
+        pending.add(ShardId(0), (0..5).map(|n| member(1, n)).collect());
+        pending.add(ShardId(1), vec![member(2, 10), member(3, 11)]);
+        assert_eq!(pending.take(500).len(), 7);
+    }
+
+    #[test]
+    fn a_tick_that_is_being_fired_is_not_added_again() {
         let mut pending = Pending::default();
         pending.add(ShardId(0), vec![member(1, 1), member(1, 1), member(1, 2)]);
         let taken = pending.take(1);

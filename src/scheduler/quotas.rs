@@ -29,11 +29,11 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// The jobs that are reserved and not made yet.
 pub(super) struct Quotas {
     plans: Arc<Plans>,
-    state: Mutex<State>,
+    state: Mutex<QuotaState>,
 }
 
 #[derive(Default)]
-struct State {
+struct QuotaState {
     /// The newest month for which jobs were requested.
     month: i64,
     /// The blocks by account and month. At the turn of the month, some batches still use the old
@@ -46,7 +46,7 @@ struct State {
     told: BTreeSet<String>,
 }
 
-impl State {
+impl QuotaState {
     fn give_back(&mut self, account: AccountId, month: i64, jobs: u64) {
         if let Some(block) = self.blocks.get_mut(&(account, month)) {
             block.left += jobs;
@@ -69,7 +69,7 @@ struct Block {
 
 /// The due jobs by account, only of accounts whose plan has a quota.
 #[derive(Debug, Default)]
-pub(super) struct Due {
+pub(super) struct DueJobs {
     wanted: BTreeMap<AccountId, Wanted>,
     /// The accounts whose plan is not configured.
     unknown: BTreeSet<AccountId>,
@@ -97,7 +97,7 @@ impl Quotas {
     }
 
     /// Adds the due jobs of a schedule.
-    pub(super) fn add(&self, due: &mut Due, candidate: &Candidate, jobs: usize) {
+    pub(super) fn add(&self, due: &mut DueJobs, candidate: &Candidate, jobs: usize) {
         let Some(name) = &candidate.plan else { return };
         let account = candidate.account;
         let Some(plan) = self.plans.named(name) else {
@@ -113,7 +113,7 @@ impl Quotas {
     }
 
     /// Takes the due jobs from the reserved blocks, and reserves more where a block is too small.
-    pub(super) async fn take(&self, context: &Context, now: Timestamp, due: &Due) -> Allowed {
+    pub(super) async fn take(&self, context: &Context, now: Timestamp, due: &DueJobs) -> Allowed {
         let (mut allowed, wanted) = self.take_reserved(now, due);
         if wanted.is_empty() {
             return allowed;
@@ -168,7 +168,7 @@ impl Quotas {
     }
 
     /// Takes jobs from the reserved blocks. Returns them and the jobs that are still missing.
-    fn take_reserved(&self, now: Timestamp, due: &Due) -> (Allowed, Vec<Wanted>) {
+    fn take_reserved(&self, now: Timestamp, due: &DueJobs) -> (Allowed, Vec<Wanted>) {
         let mut allowed = Allowed { month: month_of(now), shares: BTreeMap::new() };
         let mut wanted = Vec::new();
         let unknown = due.unknown.iter().map(|account| (*account, Share::Later(REST)));
@@ -229,7 +229,7 @@ impl Quotas {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QuotaState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -270,9 +270,9 @@ mod tests {
 
     const LAST: &str = "2030-01-31T23:59:59Z";
 
-    fn due(account: AccountId, jobs: u32) -> Due {
+    fn due(account: AccountId, jobs: u32) -> DueJobs {
         let wanted = [(account, Wanted { account, quota: 100, jobs })].into();
-        Due { wanted, unknown: BTreeSet::new() }
+        DueJobs { wanted, unknown: BTreeSet::new() }
     }
 
     fn quotas() -> (Quotas, AccountId, Timestamp) {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reserved_is_taken_first_and_can_be_given_back() {
+    fn reserved_jobs_are_taken_first_and_can_be_given_back() {
         let (quotas, account, now) = quotas();
         let (allowed, wanted) = quotas.take_reserved(now, &due(account, 3));
         assert_eq!((allowed.shares[&account], wanted[0].jobs), (Share::Jobs(0), 3));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_of_one_month_whoever_is_late_or_early() {
+    fn a_block_is_of_one_month_also_for_late_and_early_ticks() {
         let (quotas, account, january) = quotas();
         let february = january.plus(Duration::from_secs(2));
         let (in_january, _) = quotas.take_reserved(january, &due(account, 1));
@@ -322,7 +322,7 @@ mod tests {
             assert_eq!(left(), tries - 1, "try {tries}");
         }
         quotas.settle(account, other, true);
-        assert_eq!(left(), 2, "nobody doubts the other");
+        assert_eq!(left(), 2, "the other is not in doubt");
         quotas.settle(account, job, true);
         assert_eq!(left(), 3, "it was made at last, from what was taken at last");
         quotas.settle(account, job, true);
@@ -333,9 +333,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_waits_and_what_makes_no_job_does_not() {
+    fn uncounted_accounts_wait_and_skips_do_not() {
         let (quotas, account, now) = quotas();
-        let unknown = Due { unknown: [account].into(), ..Due::default() };
+        let unknown = DueJobs { unknown: [account].into(), ..DueJobs::default() };
         let (mut allowed, wanted) = quotas.take_reserved(now, &unknown);
         assert!(wanted.is_empty());
         assert_eq!((allowed.take(account, 1), allowed.take(account, 0)), (Err(REST), Ok(0)));

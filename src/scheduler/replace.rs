@@ -10,6 +10,7 @@
 //! the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -30,8 +31,9 @@ const RENEWALS: u32 = 5;
 /// that joins the cluster, or connects to another of its servers, needs less.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Keeps this replica's lease in the store, which also says which servers the replica works without.
-/// If the replica leads, takes over the shards of leaders that die while the cluster is away.
+/// Keeps this replica's lease in the store, which also says which servers the replica works
+/// without. If the replica leads, reads the leases of the others, and takes over the shards of
+/// leaders that die while the cluster is away.
 pub struct LeaderReplacer {
     context: Context,
     lease_time: Duration,
@@ -49,8 +51,8 @@ impl LeaderReplacer {
         Self { context, lease_time, leads, away_since: None, replaced: BTreeMap::new() }
     }
 
-    /// Returns `true` if the replica leads and the cluster has been silent for so long that the leases
-    /// in the store count.
+    /// Returns `true` if the replica leads and the cluster has been silent for so long that the
+    /// leases in the store count.
     fn is_cut_off(&mut self, is_away: bool) -> bool {
         let now = self.context.clock.monotonic();
         self.away_since = is_away.then(|| self.away_since.unwrap_or(now));
@@ -117,11 +119,18 @@ impl Worker for LeaderReplacer {
         let until = self.context.clock.after(now, self.lease_time);
         let lease = ReplicaLease { name, is_cut_off, without_cluster, without_queue, until };
         store.renew_replica(&lease, now).await?;
-        if is_cut_off {
-            let chosen = self.choose(&store.leadership(now).await?);
-            self.tell(&chosen);
-            self.context.cluster.replace(chosen.values().cloned().collect());
-            self.replaced = chosen;
+        if self.leads {
+            let found = store.leadership(now).await?;
+            let lacks_queue =
+                |other: &ReplicaLease| other.without_queue && other.name != lease.name;
+            let others_lack_queue = found.alive.iter().any(lacks_queue);
+            self.context.others_lack_queue.store(others_lack_queue, Ordering::Relaxed);
+            if is_cut_off {
+                let chosen = self.choose(&found);
+                self.tell(&chosen);
+                self.context.cluster.replace(chosen.values().cloned().collect());
+                self.replaced = chosen;
+            }
         }
         Ok(Pause::For(EVERY.min(self.lease_time / RENEWALS)))
     }

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use super::decide::Cadences;
+use super::decide::RecurrenceCache;
 use crate::domain::firing::pass_over;
 use crate::domain::schedule::SkipReason;
 use crate::domain::shard::ShardId;
@@ -67,7 +67,12 @@ pub async fn pass_over_due(
     now: Timestamp,
 ) -> Result<PassedOver, PassOverError> {
     let epoch = store.raise_epoch(shard, NAME, now).await?;
-    let shard = Shard { store, fence: Fence { shard, epoch }, now, cadences: Cadences::new() };
+    let shard = FencedShard {
+        store,
+        fence: Fence { shard, epoch },
+        now,
+        recurrences: RecurrenceCache::new(),
+    };
     let mut passed = PassedOver::default();
     let mut after = None;
     loop {
@@ -80,14 +85,14 @@ pub async fn pass_over_due(
 }
 
 /// A shard that is fenced off from other leaders.
-struct Shard<'a> {
+struct FencedShard<'a> {
     store: &'a dyn Store,
     fence: Fence,
     now: Timestamp,
-    cadences: Cadences,
+    recurrences: RecurrenceCache,
 }
 
-impl Shard<'_> {
+impl FencedShard<'_> {
     async fn pass_over(&self, mut due: Vec<ScheduleId>) -> Result<PassedOver, PassOverError> {
         let mut passed = PassedOver::default();
         for _ in 0..TRIES {
@@ -128,7 +133,7 @@ impl Shard<'_> {
     /// Returns a firing that moves a schedule without a job; `None` if its expression cannot be
     /// read.
     fn firing(&self, candidate: &Candidate) -> Option<Firing> {
-        let recurrence = self.cadences.of(candidate)?;
+        let recurrence = self.recurrences.of(candidate)?;
         let ((first, last, count), next_tick) =
             pass_over(&recurrence, candidate.tick, self.now, self.now)?;
         Some(Firing {

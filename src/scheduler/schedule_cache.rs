@@ -62,12 +62,12 @@ impl ScheduleCache {
     ) -> Vec<LoadedSchedule> {
         let late_before = late_before(now);
         let mut schedules = self.lock();
-        let known = due.iter().filter_map(|DueTick { member, tick, .. }| {
+        let taken = due.iter().filter_map(|DueTick { member, tick, .. }| {
             let read = schedules.remove(&member.schedule)?;
             let is_as_due = read.candidate.tick == *tick && *tick >= late_before;
             (is_as_due && monotonic.saturating_sub(read.at) < TRUSTED).then_some(read)
         });
-        known.collect()
+        taken.collect()
     }
 
     /// Caches those of the schedules that were advanced, with their new ticks.
@@ -108,7 +108,7 @@ mod tests {
     use crate::domain::shard::ShardId;
     use crate::domain::ticket::HostKey;
     use crate::domain::{AccountId, VersionId};
-    use crate::queue::Member;
+    use crate::queue::OwnedSchedule;
 
     const TICK: Timestamp = Timestamp::from_millis(1_700_000_000_000);
     const MINUTE: Duration = Duration::from_mins(1);
@@ -134,22 +134,22 @@ mod tests {
     }
 
     /// Caches schedules that were read [`AT`] and whose next tick is [`TICK`], a minute later.
-    fn known(read: Vec<LoadedSchedule>) -> ScheduleCache {
-        let known = ScheduleCache::default();
-        keep(&known, read, TICK);
-        known
+    fn cache_of(read: Vec<LoadedSchedule>) -> ScheduleCache {
+        let cache = ScheduleCache::default();
+        keep(&cache, read, TICK);
+        cache
     }
 
-    fn keep(known: &ScheduleCache, read: Vec<LoadedSchedule>, next: Timestamp) {
+    fn keep(cache: &ScheduleCache, read: Vec<LoadedSchedule>, next: Timestamp) {
         let ids = read.iter().map(|read| read.candidate.schedule);
         let advanced: Vec<_> = ids.map(|id| (id, Some(next))).collect();
-        known.keep(read, &advanced, TICK.minus(MINUTE), AT);
+        cache.keep(read, &advanced, TICK.minus(MINUTE), AT);
     }
 
     /// Returns the schedules that the cache provides when they are due at `tick`, the time is
     /// `now`, and they were read `age` ago.
     fn taken(
-        known: &ScheduleCache,
+        cache: &ScheduleCache,
         ids: &[u8],
         tick: Timestamp,
         now: Timestamp,
@@ -157,23 +157,23 @@ mod tests {
     ) -> Vec<u8> {
         let due = |id: &u8| {
             let schedule = ScheduleId::from_bytes([*id; 16]);
-            let member = Member { schedule, account: AccountId::from_bytes([1; 16]) };
+            let member = OwnedSchedule { schedule, account: AccountId::from_bytes([1; 16]) };
             DueTick { shard: ShardId(0), member, tick }
         };
         let due: Vec<_> = ids.iter().map(due).collect();
-        let taken = known.take(&due, now, AT + age);
+        let taken = cache.take(&due, now, AT + age);
         taken.iter().map(|read| read.candidate.schedule.to_bytes()[0]).collect()
     }
 
     #[test]
-    fn what_has_fired_is_known_once() {
-        let known = known(vec![read(1), read(2)]);
-        let take = |ids: &[u8]| taken(&known, ids, TICK, TICK, MINUTE);
+    fn fired_schedules_are_cached_once() {
+        let cache = cache_of(vec![read(1), read(2)]);
+        let take = |ids: &[u8]| taken(&cache, ids, TICK, TICK, MINUTE);
         assert_eq!(take(&[1, 3]), [1]);
         assert_eq!(take(&[1, 2]), [2], "until it is kept again");
         let (two, none) = (vec![read(1), read(2)], [(read(2).candidate.schedule, None)]);
-        known.keep(two, &none, TICK, AT);
-        assert!(known.lock().is_empty(), "not what was not fired, or has no next tick");
+        cache.keep(two, &none, TICK, AT);
+        assert!(cache.lock().is_empty(), "not what was not fired, or has no next tick");
     }
 
     #[test]
@@ -184,18 +184,18 @@ mod tests {
             (TICK.minus(MINUTE), TICK, MINUTE, false),
             (TICK, TICK.plus(Duration::from_hours(1)), MINUTE, false),
         ] {
-            let known = known(vec![read(1)]);
-            let taken = taken(&known, &[1], tick, now, age);
+            let cache = cache_of(vec![read(1)]);
+            let taken = taken(&cache, &[1], tick, now, age);
             assert_eq!(!taken.is_empty(), is_cached, "{tick} {now}");
         }
     }
 
     #[test]
-    fn what_fires_seldom_is_not_kept() {
+    fn rare_schedules_are_not_cached() {
         for (next, count) in [(TICK.plus(TRUSTED - MINUTE * 2), 1), (TICK.plus(TRUSTED), 0)] {
-            let known = ScheduleCache::default();
-            keep(&known, vec![read(1)], next);
-            assert_eq!(known.lock().len(), count, "{next}");
+            let cache = ScheduleCache::default();
+            keep(&cache, vec![read(1)], next);
+            assert_eq!(cache.lock().len(), count, "{next}");
         }
     }
 
@@ -209,13 +209,13 @@ mod tests {
             };
             (from..from + count).map(one).collect()
         };
-        let known = known(many(0, MOST));
-        keep(&known, many(MOST, 1), TICK);
-        assert_eq!(known.lock().len(), MOST);
+        let cache = cache_of(many(0, MOST));
+        keep(&cache, many(MOST, 1), TICK);
+        assert_eq!(cache.lock().len(), MOST);
         let later = many(MOST, 3);
         let next: Vec<_> =
             later.iter().map(|r| (r.candidate.schedule, Some(TICK.plus(MINUTE)))).collect();
-        known.keep(later, &next, TICK.plus(Duration::from_millis(1)), AT + MINUTE);
-        assert_eq!(known.lock().len(), 3, "the others were due, and nobody took them");
+        cache.keep(later, &next, TICK.plus(Duration::from_millis(1)), AT + MINUTE);
+        assert_eq!(cache.lock().len(), 3, "the others were due, and no leader took them");
     }
 }

@@ -13,7 +13,7 @@ use super::index::{Comparison, apply_hints, rebuild};
 use crate::cluster::{Term, Terms};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
-use crate::queue::{Due, Index, Member, QueueError};
+use crate::queue::{Due, Index, OwnedSchedule, QueueError};
 use crate::runtime::faults::Point;
 use crate::runtime::{Random, RunError};
 use crate::store::Fence;
@@ -75,7 +75,7 @@ enum WriteRight {
 
 /// The resources that all shards of a leader share.
 #[derive(Clone, Copy)]
-pub(super) struct Parts<'a> {
+pub(super) struct LeaderParts<'a> {
     pub(super) context: &'a Context,
     pub(super) rules: &'a Rules,
     pub(super) terms: &'a watch::Receiver<Terms>,
@@ -84,7 +84,7 @@ pub(super) struct Parts<'a> {
 
 /// The limits on the work of a shard in one turn.
 #[derive(Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct ShardTurn {
     /// `true` if it may also do work that can wait.
     pub(super) is_long: bool,
     /// `true` if all entries that it has read have been fired.
@@ -98,7 +98,7 @@ pub(super) fn most_due(shards: usize) -> usize {
     (MOST_DUE / shards.max(1)).clamp(LEAST_DUE_OF_SHARD, MOST_DUE_OF_SHARD)
 }
 
-impl Parts<'_> {
+impl LeaderParts<'_> {
     fn is_trusted(&self, term: Term) -> bool {
         let monotonic = self.context.clock.monotonic();
         term.trusted_until.is_none_or(|until| monotonic < until)
@@ -157,10 +157,10 @@ impl ShardLeadership {
     /// lost.
     pub(super) async fn serve(
         &mut self,
-        parts: Parts<'_>,
+        parts: LeaderParts<'_>,
         now: Timestamp,
-        turn: Turn,
-    ) -> Result<Vec<(Member, Timestamp)>, RunError> {
+        turn: ShardTurn,
+    ) -> Result<Vec<(OwnedSchedule, Timestamp)>, RunError> {
         let served = AssertUnwindSafe(self.take_over_or_look(parts, now, turn));
         let served = served.catch_unwind().await;
         match served.unwrap_or_else(|_| Err("serving a shard panicked".into())) {
@@ -168,7 +168,11 @@ impl ShardLeadership {
                 let longest = now.plus(LONGEST_REST);
                 self.due = next.map_or(longest, |next| next.min(longest));
                 let waits_for_turn = self.is_taken() && self.comparison.is_urgent();
-                self.next = if waits_for_turn { now } else { self.due };
+                self.next = if waits_for_turn {
+                    self.comparison.at().max(now).min(self.due)
+                } else {
+                    self.due
+                };
                 if schedules.is_empty() {
                     self.failures = 0;
                 }
@@ -196,7 +200,7 @@ impl ShardLeadership {
     }
 
     /// Starts a back-off, longer after each failure.
-    pub(super) fn fail(&mut self, parts: Parts<'_>) {
+    pub(super) fn fail(&mut self, parts: LeaderParts<'_>) {
         let now = parts.context.clock.now();
         if self.rests(now) {
             return;
@@ -211,9 +215,9 @@ impl ShardLeadership {
     /// tick.
     async fn take_over_or_look(
         &mut self,
-        parts: Parts<'_>,
+        parts: LeaderParts<'_>,
         now: Timestamp,
-        turn: Turn,
+        turn: ShardTurn,
     ) -> Result<Due, RunError> {
         // This is checked now: the term may have been renewed or ended while other shards were
         // served.
@@ -235,7 +239,11 @@ impl ShardLeadership {
 
     /// Takes over the shard, unless the term is not trusted or another replica was faster. Returns
     /// the time of the next look.
-    async fn take_over(&mut self, parts: Parts<'_>, now: Timestamp) -> Result<Timestamp, RunError> {
+    async fn take_over(
+        &mut self,
+        parts: LeaderParts<'_>,
+        now: Timestamp,
+    ) -> Result<Timestamp, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if !parts.is_held(shard, self.term) {
             return Ok(now.plus(LOOK_AGAIN));
@@ -289,10 +297,10 @@ impl ShardLeadership {
 
     async fn look(
         &mut self,
-        parts: Parts<'_>,
+        parts: LeaderParts<'_>,
         fence: Fence,
         now: Timestamp,
-        Turn { is_long, is_through, most }: Turn,
+        ShardTurn { is_long, is_through, most }: ShardTurn,
     ) -> Result<Due, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if apply_hints(context, fence).await? {
@@ -300,6 +308,9 @@ impl ShardLeadership {
         }
         if self.comparison.is_due(now) && (is_long || !self.comparison.is_urgent()) {
             self.comparison.go_on(context, fence, now).await?;
+        }
+        if context.misses_hints() {
+            self.comparison.repeat(context, now);
         }
         let after = self.brought_up_to.filter(|_| !is_through);
         let due = context.queue.due(shard, fence.epoch, (after, now), most).await?;

@@ -3,9 +3,10 @@
 use super::limits::{quota, tell};
 use super::{CommandError, Schedules};
 use crate::domain::call::Call;
-use crate::domain::job::Job;
+use crate::domain::job::{Job, Trigger};
 use crate::domain::{AccountId, JobId, ScheduleId};
 use crate::store::{Cancelled, NewJob, Retried, Triggered};
+use crate::telemetry::traces::{JobSubject, MadeSpan};
 
 impl Schedules {
     /// Deletes a schedule: it creates no more jobs, its waiting jobs end, and its running jobs get
@@ -38,7 +39,7 @@ impl Schedules {
         schedule: ScheduleId,
     ) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
-        self.run(async move {
+        let job = self.run(async move {
             let plan = inner.admit(account).await?;
             let quota = quota(&plan)?;
             let now = inner.clock.now();
@@ -56,8 +57,10 @@ impl Schedules {
                 Triggered::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
             }
             Ok(job.id)
-        })
-        .await
+        });
+        let job = job.await?;
+        self.trace((account, Some(schedule), job), Trigger::Manual);
+        Ok(job)
     }
 
     /// Runs the schedule of a finished job again, with the schedule's current definition. Returns
@@ -69,7 +72,7 @@ impl Schedules {
         of: JobId,
     ) -> Result<JobId, CommandError> {
         let inner = self.0.clone();
-        self.run(async move {
+        let job = self.run(async move {
             let plan = inner.admit(account).await?;
             let quota = quota(&plan)?;
             let now = inner.clock.now();
@@ -89,8 +92,21 @@ impl Schedules {
                 Retried::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
             }
             Ok(id)
-        })
-        .await
+        });
+        let job = job.await?;
+        self.trace((account, None, job), Trigger::Retry);
+        Ok(job)
+    }
+
+    /// Emits the span of a job that a user asked for. It links to the request, so the caller's task
+    /// does it.
+    fn trace(
+        &self,
+        (account, schedule, job): (AccountId, Option<ScheduleId>, JobId),
+        trigger: Trigger,
+    ) {
+        let subject = JobSubject { job, schedule, account: Some(account) };
+        MadeSpan { subject, trigger, recorded_at: self.0.clock.now() }.end();
     }
 
     /// Cancels a job. A waiting job ends at once; the executor of a running job aborts the current

@@ -2,9 +2,9 @@
 
 use utoipa::ToSchema;
 
-use super::draft::Draft;
+use super::draft::ScheduleDraft;
 use super::requests::{ScheduleCreation, ScheduleName};
-use super::{CommandError, FieldErrors, Parts, Schedules, limits};
+use super::{CommandError, FieldErrors, ScheduleParts, Schedules, limits};
 use crate::domain::call::Call;
 use crate::domain::plan::LimitExceeded;
 use crate::domain::request_body::{Json, JsonError};
@@ -86,7 +86,7 @@ impl Schedules {
         &self,
         account: AccountId,
         call: Call,
-        drafts: Vec<Draft>,
+        drafts: Vec<ScheduleDraft>,
         is_batch: bool,
     ) -> Result<Vec<Schedule>, CommandError> {
         let inner = self.0.clone();
@@ -119,8 +119,8 @@ impl Schedules {
     }
 }
 
-impl Parts {
-    fn new_schedule(&self, draft: Draft, now: Timestamp) -> NewSchedule {
+impl ScheduleParts {
+    fn new_schedule(&self, draft: ScheduleDraft, now: Timestamp) -> NewSchedule {
         let id = ScheduleId::new(now, self.random.bits());
         NewSchedule {
             id,
@@ -146,6 +146,7 @@ fn created(new: NewSchedule, now: Timestamp) -> Schedule {
         definition: new.version.definition,
         unreadable: UnreadableFields::default(),
         is_enabled: new.is_enabled,
+        pause: None,
         overlap_policy: new.overlap_policy,
         catch_up_policy: new.catch_up_policy,
         next_tick: new.next_tick,

@@ -9,7 +9,7 @@ use crate::store::NewVersion;
 
 /// The state of a schedule as a user requests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Draft {
+pub(super) struct ScheduleDraft {
     pub(super) name: String,
     pub(super) description: Option<String>,
     pub(super) definition: Definition,
@@ -18,7 +18,7 @@ pub(super) struct Draft {
     pub(super) catch_up_policy: CatchUpPolicy,
 }
 
-impl Draft {
+impl ScheduleDraft {
     /// Returns a draft with all defaults. Required fields are empty and must be overwritten.
     pub(super) fn blank() -> Self {
         Self {
@@ -71,7 +71,7 @@ impl Draft {
     }
 }
 
-/// Returns the cadence of a definition. Definitions are validated before they are stored. If one
+/// Returns the recurrence of a definition. Definitions are validated before they are stored. If one
 /// cannot be parsed any more, the schedule never ticks.
 pub(super) fn recurrence(definition: &Definition) -> Option<Recurrence> {
     Recurrence::parse(&definition.cron_expression, &definition.timezone).ok()

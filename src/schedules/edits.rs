@@ -1,6 +1,6 @@
 //! Checks the fields of a request and writes them over the draft of a schedule.
 
-use super::draft::Draft;
+use super::draft::ScheduleDraft;
 use super::requests::{ScheduleCreation, ScheduleUpdate};
 use super::{FieldErrors, rules};
 use crate::domain::request_body::Field;
@@ -9,8 +9,8 @@ use crate::outbound;
 
 impl ScheduleCreation {
     /// Returns the draft of the new schedule. Fields that are missing have their defaults.
-    pub(super) fn draft(self, outbound: &outbound::Client) -> Result<Draft, FieldErrors> {
-        self.0.write_over(Draft::blank(), true, outbound)
+    pub(super) fn draft(self, outbound: &outbound::Client) -> Result<ScheduleDraft, FieldErrors> {
+        self.0.write_over(ScheduleDraft::blank(), true, outbound)
     }
 }
 
@@ -18,9 +18,9 @@ impl ScheduleUpdate {
     /// Returns `draft` with the given fields changed. The errors do not depend on `draft`.
     pub(super) fn apply(
         self,
-        draft: Draft,
+        draft: ScheduleDraft,
         outbound: &outbound::Client,
-    ) -> Result<Draft, FieldErrors> {
+    ) -> Result<ScheduleDraft, FieldErrors> {
         self.write_over(draft, false, outbound)
     }
 
@@ -32,12 +32,12 @@ impl ScheduleUpdate {
 
     fn write_over(
         self,
-        mut draft: Draft,
+        mut draft: ScheduleDraft,
         is_new: bool,
         outbound: &outbound::Client,
-    ) -> Result<Draft, FieldErrors> {
+    ) -> Result<ScheduleDraft, FieldErrors> {
         let mut edit = Edit { is_new, errors: FieldErrors::new() };
-        let (new, default) = (&mut draft.definition, Draft::blank());
+        let (new, default) = (&mut draft.definition, ScheduleDraft::blank());
         let usual = default.definition;
         edit.required("name", rules::name(self.name), &mut draft.name);
         edit.optional("description", rules::description(self.description), &mut draft.description);
@@ -141,7 +141,7 @@ mod tests {
 
     /// Returns the names of the fields that are wrong in a request to create a schedule.
     fn wrong_fields(request: &Value) -> BTreeSet<String> {
-        let egress = outbound::Settings::default();
+        let egress = outbound::OutboundSettings::default();
         let client = outbound::Client::new(egress, Clock::system(), &Tasks::new());
         let request: ScheduleCreation = object(request.to_string().as_bytes()).expect("an object");
         let errors = request.draft(&client.expect("a client")).expect_err("a wrong field");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::draft::Draft;
-use super::{CommandError, Parts};
+use super::draft::ScheduleDraft;
+use super::{CommandError, ScheduleParts};
 use crate::domain::plan::{LimitExceeded, Plan};
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, Timestamp};
@@ -14,7 +14,7 @@ use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 /// The maximum time that a call waits until the jobs of a month are counted.
 const COUNTING: Duration = Duration::from_secs(2);
 
-impl Parts {
+impl ScheduleParts {
     /// Returns the plan of an account that is allowed to make changes. The transaction of the
     /// change checks suspension again.
     pub(super) async fn admit(&self, account: AccountId) -> Result<Arc<Plan>, CommandError> {
@@ -82,7 +82,11 @@ pub(super) fn tell(account: AccountId, plan: &Plan, used_up: UsedUp) -> LimitExc
 }
 
 /// Checks a new schedule against the plan.
-pub(super) fn check_new(draft: &Draft, plan: &Plan, now: Timestamp) -> Result<(), LimitExceeded> {
+pub(super) fn check_new(
+    draft: &ScheduleDraft,
+    plan: &Plan,
+    now: Timestamp,
+) -> Result<(), LimitExceeded> {
     plan.check_interval(&draft.definition.cron_expression, None, now)?;
     plan.check_body(draft.definition.body.as_deref(), None)
 }
@@ -90,7 +94,7 @@ pub(super) fn check_new(draft: &Draft, plan: &Plan, now: Timestamp) -> Result<()
 /// Checks a change against the plan. Unchanged fields may exceed a limit, because the plan may have
 /// changed since.
 pub(super) fn check_change(
-    draft: &Draft,
+    draft: &ScheduleDraft,
     current: &Schedule,
     plan: &Plan,
     now: Timestamp,

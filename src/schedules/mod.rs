@@ -22,11 +22,15 @@ mod create;
 mod draft;
 mod edits;
 mod error;
+mod forecast;
+mod import;
+mod job_watches;
 mod limits;
 mod preview;
 mod queries;
 mod requests;
 mod rules;
+mod test_request;
 mod update;
 
 use std::future::Future;
@@ -35,32 +39,33 @@ use std::sync::Arc;
 pub use crate::domain::field_errors::FieldErrors;
 pub use create::{LARGEST_BATCH, ScheduleBatch};
 pub use error::CommandError;
+pub use forecast::{Forecast, Forecasts};
+pub use import::{
+    ImportEntry, ImportPreview, ImportText, ImportedSchedule, LARGEST_IMPORT, ScheduleImport,
+    ScheduleImports,
+};
+pub use job_watches::{JobWatch, JobWatches, WatchedJob};
 pub use preview::Preview;
 pub use requests::{PreviewRequest, ScheduleCreation, ScheduleSwitch, ScheduleUpdate};
+pub use test_request::{LONGEST_TEST, TestResult, TestedSchedule};
 
 use crate::domain::call::Call;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
+use crate::local_executor::Runner;
 use crate::outbound;
-use crate::queue::{Changes, Member, SharedQueue};
+use crate::queue::{Changes, OwnedSchedule, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use crate::store::{SharedStore, WriteContext};
 
 /// The service for commands and queries on schedules and their jobs. Clones share all parts.
 #[derive(Clone)]
-pub struct Schedules(Arc<Parts>);
-
-/// An executor in the same replica.
-pub trait Runner: Send + Sync {
-    /// Takes over waiting jobs that may start now. Returns those that it has no room for, so that
-    /// the caller can push them to the queue.
-    fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket>;
-}
+pub struct Schedules(Arc<ScheduleParts>);
 
 /// The dependencies of the commands.
-pub struct Parts {
+pub struct ScheduleParts {
     /// The store, the source of truth.
     pub store: SharedStore,
     /// The queue for hints to leaders and for tickets of jobs.
@@ -83,7 +88,7 @@ pub struct Parts {
 
 impl Schedules {
     /// Creates the service from its parts.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: ScheduleParts) -> Self {
         Self(Arc::new(parts))
     }
 
@@ -100,10 +105,10 @@ impl Schedules {
     }
 }
 
-impl Parts {
+impl ScheduleParts {
     fn write(&self, account: AccountId, call: Call, now: Timestamp) -> WriteContext {
-        let (Call { author, once }, entry) = (call, AuditId::new(now, self.random.bits()));
-        WriteContext { account, now, author, entry, once }
+        let (Call { author, idempotency }, entry) = (call, AuditId::new(now, self.random.bits()));
+        WriteContext { account, now, author, entry, idempotency }
     }
 
     fn shard(&self, schedule: ScheduleId) -> ShardId {
@@ -115,7 +120,7 @@ impl Parts {
         let mut schedules: Vec<_> = schedules.iter().map(|id| (self.shard(*id), *id)).collect();
         schedules.sort_unstable();
         for of_shard in schedules.chunk_by(|a, b| a.0 == b.0) {
-            let member = |(_, id): &(_, ScheduleId)| Member { schedule: *id, account };
+            let member = |(_, id): &(_, ScheduleId)| OwnedSchedule { schedule: *id, account };
             let members: Vec<_> = of_shard.iter().map(member).collect();
             if let Err(error) = self.queue.hint(of_shard[0].0, &Changes::of(members)).await {
                 tracing::warn!(%error, "could not send a hint about changed schedules");

@@ -3,7 +3,7 @@
 use super::requests::PreviewRequest;
 use super::{CommandError, FieldErrors, Schedules, rules};
 use crate::domain::Timestamp;
-use crate::domain::cron::{self, Recurrence, Run};
+use crate::domain::cron::{self, FutureRun, Recurrence};
 use crate::domain::field_errors::NOT_AN_INSTANT;
 
 const DEFAULT_COUNT: usize = 10;
@@ -15,7 +15,7 @@ pub struct Preview {
     /// The description in words.
     pub description: String,
     /// The next runs.
-    pub runs: Vec<Run>,
+    pub runs: Vec<FutureRun>,
     /// Warnings about behaviour that the author may not expect.
     pub warnings: Vec<String>,
 }

@@ -3,8 +3,10 @@
 use super::{CommandError, Schedules};
 use crate::domain::job::{Attempt, Job};
 use crate::domain::schedule::Schedule;
-use crate::domain::{AccountId, JobId, ScheduleId};
-use crate::store::{JobPage, JobQuery, SchedulePage, ScheduleQuery, SkipPage, SkipQuery};
+use crate::domain::{AccountId, JobId, ScheduleId, VersionId};
+use crate::store::{
+    JobPage, JobQuery, SchedulePage, ScheduleQuery, SkipPage, SkipQuery, VersionPage,
+};
 
 impl Schedules {
     /// Returns one schedule.
@@ -20,6 +22,19 @@ impl Schedules {
         query: &ScheduleQuery,
     ) -> Result<SchedulePage, CommandError> {
         Ok(self.0.store.schedules(account, query).await?)
+    }
+
+    /// Returns at most `limit` stored versions of a schedule, newest first, from `from` on.
+    pub async fn versions(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        from: Option<VersionId>,
+        limit: u32,
+    ) -> Result<VersionPage, CommandError> {
+        let page = self.0.store.schedule_versions(account, id, from, limit).await?;
+        // A schedule that exists has a version.
+        if page.total == 0 { Err(CommandError::NoSuchSchedule) } else { Ok(page) }
     }
 
     /// Returns a page of a schedule's skips, which are ticks that created no job.

@@ -65,19 +65,19 @@ pub struct ScheduleUpdate {
     #[serde(default)]
     #[schema(value_type = Option<String>, examples("200-299,410"))]
     pub(super) expected_status_codes: Field<String>,
-    /// Whether it runs by its cron expression.
+    /// `true` if it runs by its cron expression.
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     pub(super) is_enabled: Field<bool>,
-    /// What a tick does while an earlier job has not finished.
+    /// The effect of a tick while an earlier job has not finished.
     #[serde(default)]
     #[schema(schema_with = overlap_policy)]
     pub(super) overlap_policy: Field<String>,
-    /// What becomes of ticks that are over 60 s late.
+    /// The treatment of ticks that are over 60 s late.
     #[serde(default)]
     #[schema(schema_with = catch_up_policy)]
     pub(super) catch_up_policy: Field<String>,
-    /// Whether requests carry the headers of Standard Webhooks, signed with the secrets of the
+    /// `true` if requests carry the headers of Standard Webhooks, signed with the secrets of the
     /// account.
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
@@ -99,10 +99,10 @@ const WITH_DEFAULT: [(&str, &str); 5] = [
         "expectedStatusCodes",
         "Codes and ranges that count as success; every status below 400 unless given.",
     ),
-    ("isEnabled", "Whether it runs by its cron expression; `true` unless given."),
+    ("isEnabled", "`true` if it runs by its cron expression; `true` unless given."),
     (
         "signRequests",
-        "Whether requests carry the headers of Standard Webhooks, signed with the secrets of the\n\
+        "`true` if requests carry the headers of Standard Webhooks, signed with the secrets of the\n\
          account; `false` unless given. They replace headers of these names that are given here.",
     ),
 ];
@@ -150,7 +150,7 @@ pub(super) struct ScheduleName {
     pub(super) name: Field<String>,
 }
 
-/// Whether a schedule runs by its cron expression.
+/// The request to enable or disable a schedule.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[schema(as = Switch, examples(json!({ "enabled": false })))]
 pub struct ScheduleSwitch {
@@ -175,7 +175,7 @@ pub struct PreviewRequest {
     #[serde(default)]
     #[schema(required, value_type = String, examples("Europe/Berlin"))]
     pub(super) timezone: Field<String>,
-    /// How many runs to show; 10 unless given, clamped to 1 to 100.
+    /// The number of runs to show; 10 unless given, clamped to 1 to 100.
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub(super) count: Field<i64>,

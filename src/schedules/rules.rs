@@ -10,6 +10,8 @@ use crate::outbound;
 /// The maximum length of a name and of a description, in characters.
 const LONGEST_NAME: usize = 255;
 const LONGEST_DESCRIPTION: usize = 1_000;
+/// The maximum length of the note of a pause, in characters.
+const LONGEST_PAUSE_NOTE: usize = 200;
 /// The maximum size of a body, in bytes.
 const LARGEST_BODY: usize = 256 * 1_024;
 
@@ -60,6 +62,16 @@ pub(super) fn headers(given: Field<String>) -> Field<String> {
 pub(super) fn expected_status_codes(given: Field<String>) -> Field<String> {
     let given = given.null_if(|text| text.trim().is_empty());
     given.check(|text| text.parse::<ExpectedStatusCodes>().map(drop))
+}
+
+pub(super) fn pause_note(given: Field<String>) -> Field<String> {
+    let given = given.map(|text| text.trim().to_owned()).null_if(str::is_empty);
+    given.check(without_nul).check(|text| {
+        if text.chars().count() <= LONGEST_PAUSE_NOTE {
+            return Ok(());
+        }
+        Err(format!("Must be at most {LONGEST_PAUSE_NOTE} characters"))
+    })
 }
 
 fn without_nul(text: &str) -> Result<(), &'static str> {

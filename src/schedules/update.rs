@@ -1,11 +1,12 @@
 //! Changes of schedules.
 
-use super::draft::{Draft, recurrence};
+use super::draft::{ScheduleDraft, recurrence};
 use super::requests::{ScheduleSwitch, ScheduleUpdate};
-use super::{CommandError, FieldErrors, Parts, Schedules, limits};
+use super::{CommandError, FieldErrors, ScheduleParts, Schedules, limits, rules};
 use crate::domain::audit::Action;
 use crate::domain::call::Call;
-use crate::domain::schedule::{SKIP_COUNT_CAP, Schedule, UnreadableFields};
+use crate::domain::request_body::Field;
+use crate::domain::schedule::{PauseNote, SKIP_COUNT_CAP, Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{Change, Changed, Expected, TickRange};
 
@@ -17,6 +18,8 @@ const TRIES: usize = 5;
 enum Wish {
     Update(Box<ScheduleUpdate>),
     Switch(bool),
+    /// Switches off, with a note.
+    Pause(String),
 }
 
 impl Wish {
@@ -24,7 +27,7 @@ impl Wish {
     fn gives(&self) -> UnreadableFields {
         match self {
             Self::Update(request) => request.secrets_given(),
-            Self::Switch(_) => UnreadableFields::default(),
+            Self::Switch(_) | Self::Pause(_) => UnreadableFields::default(),
         }
     }
 
@@ -32,13 +35,32 @@ impl Wish {
         match self {
             Self::Update(_) => Action::ScheduleUpdated,
             Self::Switch(true) => Action::ScheduleEnabled,
-            Self::Switch(false) => Action::ScheduleDisabled,
+            Self::Switch(false) | Self::Pause(_) => Action::ScheduleDisabled,
+        }
+    }
+
+    /// Returns the note of the pause after the change, which the author of `call` makes at `now`.
+    fn pause(
+        &self,
+        current: &Schedule,
+        is_enabled: bool,
+        call: Call,
+        now: Timestamp,
+    ) -> Option<PauseNote> {
+        match self {
+            _ if is_enabled => None,
+            Self::Pause(text) => Some(PauseNote {
+                text: text.clone(),
+                author: call.author.actor.to_string(),
+                at: now,
+            }),
+            Self::Update(_) | Self::Switch(_) => current.pause.clone(),
         }
     }
 }
 
 impl Schedules {
-    /// Changes the given fields. If the cadence changes or the schedule is switched on, the next
+    /// Changes the given fields. If the recurrence changes or the schedule is switched on, the next
     /// tick is after now. Due ticks that had not fired are recorded as superseded.
     pub async fn update(
         &self,
@@ -48,7 +70,7 @@ impl Schedules {
         request: ScheduleUpdate,
     ) -> Result<Schedule, CommandError> {
         // A request that is not valid for one schedule is not valid for any.
-        match request.clone().apply(Draft::blank(), &self.0.outbound) {
+        match request.clone().apply(ScheduleDraft::blank(), &self.0.outbound) {
             Ok(_) => self.change(account, call, id, Wish::Update(Box::new(request))).await,
             Err(errors) => Err(self.refuse(account, id, errors).await),
         }
@@ -66,6 +88,24 @@ impl Schedules {
         match request.enabled.required("enabled", &mut errors) {
             Some(enabled) => self.change(account, call, id, Wish::Switch(enabled)).await,
             None => Err(self.refuse(account, id, errors).await),
+        }
+    }
+
+    /// Pauses a schedule with a note. Enabling the schedule removes the note. An empty note counts
+    /// as none. The note of a schedule that is paused already is replaced.
+    pub async fn pause(
+        &self,
+        account: AccountId,
+        call: Call,
+        id: ScheduleId,
+        note: Field<String>,
+    ) -> Result<Schedule, CommandError> {
+        let mut errors = FieldErrors::new();
+        let note = rules::pause_note(note).optional("note", &mut errors);
+        match errors.unless_any(note) {
+            Ok(Some(note)) => self.change(account, call, id, Wish::Pause(note)).await,
+            Ok(None) => self.change(account, call, id, Wish::Switch(false)).await,
+            Err(errors) => Err(self.refuse(account, id, errors).await),
         }
     }
 
@@ -96,17 +136,20 @@ impl Schedules {
             for _ in 0..TRIES {
                 let found = inner.store.schedule(account, id).await?;
                 let current = found.ok_or(CommandError::NoSuchSchedule)?;
-                let (draft, given) = (Draft::of(&current), wish.gives());
+                let (draft, given) = (ScheduleDraft::of(&current), wish.gives());
                 let draft = match wish.clone() {
                     Wish::Update(request) => request.apply(draft, &inner.outbound)?,
-                    Wish::Switch(is_enabled) => Draft { is_enabled, ..draft },
+                    Wish::Switch(is_enabled) => ScheduleDraft { is_enabled, ..draft },
+                    Wish::Pause(_) => ScheduleDraft { is_enabled: false, ..draft },
                 };
                 let redefined = is_redefined(&current, &draft, given)?;
-                if !redefined && draft == Draft::of(&current) {
+                let now = inner.clock.now();
+                let pause = wish.pause(&current, draft.is_enabled, call, now);
+                if !redefined && pause == current.pause && draft == ScheduleDraft::of(&current) {
                     return Ok(current);
                 }
-                let now = inner.clock.now();
                 limits::check_change(&draft, &current, &plan, now)?;
+                let draft = (draft, pause);
                 let change = inner.work_out(&current, draft, redefined, wish.action(), now);
                 let write = inner.write(account, call, now);
                 match inner.store.change_schedule(&write, id, &change).await? {
@@ -127,11 +170,11 @@ impl Schedules {
     }
 }
 
-impl Parts {
+impl ScheduleParts {
     fn work_out(
         &self,
         current: &Schedule,
-        draft: Draft,
+        (draft, pause): (ScheduleDraft, Option<PauseNote>),
         redefined: bool,
         action: Action,
         now: Timestamp,
@@ -146,6 +189,7 @@ impl Parts {
             expected: Expected { revision: current.revision, next_tick: current.next_tick },
             version: redefined.then(|| draft.version(new_id())),
             is_enabled: draft.is_enabled,
+            pause,
             overlap_policy: draft.overlap_policy,
             catch_up_policy: draft.catch_up_policy,
             next_tick: if retimed { draft.next_tick(now) } else { current.next_tick },
@@ -161,7 +205,7 @@ impl Parts {
 /// one is lost.
 fn is_redefined(
     current: &Schedule,
-    draft: &Draft,
+    draft: &ScheduleDraft,
     given: UnreadableFields,
 ) -> Result<bool, FieldErrors> {
     let lost = current.unreadable;
@@ -169,6 +213,15 @@ fn is_redefined(
     if !replaced && draft.definition == current.definition {
         return Ok(false);
     }
+    check_unreadable(lost, given)?;
+    Ok(true)
+}
+
+/// Checks that each secret that cannot be decrypted is given anew.
+pub(super) fn check_unreadable(
+    lost: UnreadableFields,
+    given: UnreadableFields,
+) -> Result<(), FieldErrors> {
     let mut errors = FieldErrors::new();
     for (field, lost, given) in
         [("body", lost.body, given.body), ("headers", lost.headers, given.headers)]
@@ -177,7 +230,7 @@ fn is_redefined(
             errors.add(field, "The stored value cannot be decrypted; send it anew, or null");
         }
     }
-    errors.unless_any(true)
+    errors.unless_any(())
 }
 
 /// Returns the ticks that are due at `now` and have not fired (TICK-2).
@@ -202,6 +255,7 @@ fn changed(current: Schedule, change: Change, now: Timestamp) -> Schedule {
         definition,
         unreadable,
         is_enabled: change.is_enabled,
+        pause: change.pause,
         overlap_policy: change.overlap_policy,
         catch_up_policy: change.catch_up_policy,
         next_tick: change.next_tick,

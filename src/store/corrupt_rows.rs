@@ -29,7 +29,7 @@ impl CorruptRows {
         }
         let id = id.to_string();
         if !told.contains(&id) {
-            tracing::error!(what, id, why, "a stored row cannot be read back, leaving it out");
+            tracing::error!(what, id, why, "a stored row cannot be read");
             told.insert(id);
         }
     }
@@ -54,7 +54,7 @@ pub(in crate::store) fn secret_unreadable() -> Failure {
 }
 
 /// Returns the failure of a job whose request cannot be signed.
-pub(in crate::store) fn signing_secret_unreadable() -> Failure {
+pub fn signing_secret_unreadable() -> Failure {
     let message = "the account's signing secret cannot be decrypted; rotate it".to_owned();
     Failure { code: ErrorCode::SecretUnreadable, message, retryable: false }
 }

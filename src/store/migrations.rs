@@ -35,6 +35,11 @@ migrations! {
     "0013_fences"
     "0014_executors"
     "0015_modes"
+    "0016_runs_account"
+    "0017_operators"
+    "0018_identities"
+    "0019_pause_notes"
+    "0020_versions"
 }
 
 /// Returns the migrations of a PostgreSQL database.

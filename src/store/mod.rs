@@ -1,5 +1,4 @@
-//! The store: the only truth. This file and its siblings are the contract; the adapters are in
-//! folders of their own.
+//! The store: the only truth. `contract` is its contract; the adapters are in folders of their own.
 //!
 //! Place in the flow: commands and stages read the store, decide in `domain`, and write the store.
 //! The answers of the queue and the cluster are hints; a write here decides.
@@ -62,35 +61,39 @@ pub use contract::channels::{
     TESTS_PER_HOUR, TryAllowed,
 };
 pub use contract::claims::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, End, ExecutorId, Fate,
-    HeldClaim, LATE_OF_EACH, LATEST_EFFECT, Run, Unreadable,
+    Aborts, Claim, ClaimStore, Claimed, ClaimedRun, Claims, Committed, Completion, End, ExecutorId,
+    Fate, HeldClaim, LATE_OF_EACH, LATEST_EFFECT, Unreadable,
 };
 pub use contract::deletion::{
-    DeletedAccount, DeletedPlace, Erased, LifeStore, SETTLED, SkipPlace, StoredMonth, StoredSkip,
-    StoredVersion,
+    DeletedAccount, DeletedPlace, DeletionStore, Erased, SETTLED, SkipPlace, StoredMonth,
+    StoredSkip, StoredVersion,
 };
 pub use contract::error::{StoreError, StoreErrorKind};
 pub use contract::firing::{
     CHANGES_KEPT, Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob,
 };
 pub use contract::idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
+pub use contract::identities::{Identity, IdentityLink, IdentityStore};
 pub use contract::jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
 pub use contract::leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};
 pub use contract::preferences::{
-    AttachedChannel, NewPreference, PreferenceSet, PreferenceStore, StoredPreference,
+    AttachedChannel, ChannelUses, NewPreference, PreferenceSet, PreferenceStore, StoredPreference,
 };
 pub use contract::quotas::{Granted, Grants, QuotaStore, UsedUp, Wanted};
 pub use contract::schedules::{
-    Change, Changed, Created, Expected, NewSchedule, NewVersion, SchedulePage, ScheduleQuery,
-    ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField, SortValue, TickRange,
+    AuthoredVersion, Change, Changed, Created, Expected, NewSchedule, NewVersion, RecurrenceCount,
+    SchedulePage, ScheduleQuery, ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField,
+    SortValue, TickRange, VersionPage,
 };
 pub use contract::secrets::{KeyProof, Resealed, SealedTable, SecretStore};
 pub use contract::signing::{KnownSecret, NewSecret, SigningStore};
-pub use contract::upkeep::{LedBy, ShardRecord, Upkeep, UpkeepStore, Waiting};
+pub use contract::upkeep::{CurrentLeader, ShardRecord, Upkeep, UpkeepStore, Waiting};
 pub use contract::users::{
-    Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
-    NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
+    AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
+    NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User, UserCreated,
+    UserStore,
 };
+pub use corrupt_rows::signing_secret_unreadable;
 pub use encryption::cipher::{OpenError, Sealer};
 pub use transfer::copy::{NextTicks, Page, RowKey, Table};
 
@@ -111,8 +114,8 @@ macro_rules! all_of {
 all_of! {
     /// The contract that every adapter implements.
     Store: AccountStore + QuotaStore + ScheduleStore + JobStore + FiringStore + ClaimStore
-        + UpkeepStore + UserStore + SecretStore + AuditStore + IdempotencyStore + SigningStore
-        + LifeStore + ChannelStore + PreferenceStore + AlertStore + LeadershipStore
+        + UpkeepStore + UserStore + IdentityStore + SecretStore + AuditStore + IdempotencyStore + SigningStore
+        + DeletionStore + ChannelStore + PreferenceStore + AlertStore + LeadershipStore
 }
 
 /// A shared store.
@@ -136,7 +139,7 @@ impl AuditContext {
     /// Returns the write for a change of this account's data.
     pub(in crate::store) fn on(self, account: AccountId) -> WriteContext {
         let Self { now, author, entry } = self;
-        WriteContext { account, now, author, entry, once: None }
+        WriteContext { account, now, author, entry, idempotency: None }
     }
 }
 
@@ -155,5 +158,5 @@ pub struct WriteContext {
     pub entry: AuditId,
     /// The reservation under which the call takes effect, if the call carries an idempotency key.
     /// Such a call makes one change.
-    pub once: Option<Idempotency>,
+    pub idempotency: Option<Idempotency>,
 }

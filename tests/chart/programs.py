@@ -91,7 +91,7 @@ def check_configuration(helm3, program):
 
 
 def free_port():
-    """A port that nobody has."""
+    """A free port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]

@@ -31,6 +31,8 @@ OWN = {
     "cluster.ca_file",
     "outbound.allow",
     "canary.enabled",
+    "oidc.client_secret",
+    "oidc.client_secret_file",
     "mail.password_file",
     "mail.ca_file",
     "secrets.keys",

@@ -13,6 +13,7 @@ mod cli;
 mod cluster;
 mod conformance;
 mod crash;
+mod dashboard;
 mod flow;
 mod harness;
 mod observed;

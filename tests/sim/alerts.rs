@@ -243,7 +243,7 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
     for job in jobs {
         broken.extend(told_of(world, job, &of_job.remove(&job.id).unwrap_or_default()));
     }
-    broken.extend(of_job.keys().map(|job| format!("ALERT-1: told of {job}, which nobody knows")));
+    broken.extend(of_job.keys().map(|job| format!("ALERT-1: told of the unknown {job}")));
     broken.extend(received(&world.receiver.told(), &deliveries));
     broken
 }

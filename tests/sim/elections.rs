@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual::cluster::{Cluster, ClusterError, Member, Replacement, Term, Terms};
+use punctual::cluster::{Cluster, ClusterError, LiveReplica, Replacement, Term, Terms};
 use punctual::domain::Timestamp;
 use punctual::domain::shard::ShardId;
 use punctual::scheduler::Leader;
@@ -30,7 +30,7 @@ impl Cluster for Votes {
         self.0.subscribe()
     }
 
-    async fn members(&self) -> Result<Vec<Member>, ClusterError> {
+    async fn members(&self) -> Result<Vec<LiveReplica>, ClusterError> {
         Ok(Vec::new())
     }
 
@@ -84,7 +84,7 @@ enum First {
 async fn leaders(world: &mut World) -> Vec<Option<String>> {
     let (now, sqlite) = (world.clock.now(), world.process().sqlite.clone());
     let records = sqlite.shard_records(now).await.expect("read");
-    records.into_iter().map(|record| record.led.map(|led| led.replica)).collect()
+    records.into_iter().map(|record| record.leader.map(|leader| leader.replica)).collect()
 }
 
 /// Stops the first leader at the call that raises the epoch of one shard. It has taken over the

@@ -6,7 +6,7 @@ use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapP
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{ScheduleId, Timestamp, VersionId};
-use punctual::queue::{Changes, Member, Queue};
+use punctual::queue::{Changes, OwnedSchedule, Queue};
 use punctual::runtime::Worker;
 use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 
@@ -154,7 +154,7 @@ async fn hints_that_cannot_be_followed_are_taken_again() {
 }
 
 #[tokio::test]
-async fn what_the_leader_before_is_told_while_the_index_is_built_is_not_lost() {
+async fn hints_to_the_leader_before_are_not_lost_while_the_index_is_built() {
     let mut world = before_the_minute(11).await;
     let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
     world.process().elect();
@@ -177,7 +177,7 @@ async fn what_the_leader_before_is_told_while_the_index_is_built_is_not_lost() {
     for shard in (0..SHARDS).map(ShardId) {
         let new = schedule(shard, shard.0.into(), now, tick);
         schedules.push(new.id);
-        let member = Member { schedule: new.id, account: world.account };
+        let member = OwnedSchedule { schedule: new.id, account: world.account };
         let told = Changes { all: false, schedules: vec![member] };
         sqlite.create_schedules(&world.write(), &[new], None).await.expect("created");
         queue.hint(shard, &told).await.expect("told");

@@ -18,8 +18,8 @@ pub struct Wish {
     pub request: RequestWish,
 }
 
-/// The fields that make a new version, except for the cadence. The path and the body carry the same
-/// tag, so that the target detects a mix of two versions.
+/// The fields that make a new version, except for the recurrence. The path and the body carry the
+/// same tag, so that the target detects a mix of two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestWish {
     pub tag: String,
@@ -78,7 +78,7 @@ impl Wish {
     }
 }
 
-/// A span in which a schedule was enabled with one cadence: after `from`, up to and including
+/// A span in which a schedule was enabled with one recurrence: after `from`, up to and including
 /// `until`.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
@@ -89,7 +89,7 @@ pub struct Window {
 
 /// A schedule as its user knows it.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct KnownSchedule {
     pub wish: Wish,
     pub windows: Vec<Window>,
     /// All policies that the schedule has had.
@@ -99,7 +99,7 @@ pub struct Known {
     pub deleted: Option<(Timestamp, HashSet<JobId>)>,
 }
 
-impl Known {
+impl KnownSchedule {
     pub fn new(wish: Wish, now: Timestamp) -> Self {
         let window = Window { recurrence: wish.recurrence, from: now, until: None };
         Self {
@@ -148,7 +148,7 @@ impl Known {
 /// The actions of users and the responses to them.
 #[derive(Default)]
 pub struct History {
-    pub schedules: BTreeMap<ScheduleId, Known>,
+    pub schedules: BTreeMap<ScheduleId, KnownSchedule>,
     /// The job ids that triggers and retries returned.
     pub promised: Vec<JobId>,
     /// The number of triggers and retries whose response was lost.

@@ -29,6 +29,7 @@ mod alerts;
 mod calendar;
 mod dice;
 mod elections;
+mod firings;
 mod gate;
 mod hints;
 mod history;

@@ -7,15 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual::domain::job::{Job, JobStatus};
-use punctual::domain::{JobId, ScheduleId};
+use punctual::domain::{JobId, Timestamp};
 use punctual::runtime::{Clock, Random, Worker};
 use punctual::scheduler::JobRescuer;
 use punctual::store::{
-    Claim, ClaimStore, Committed, Completion, ExecutorId, Fate, Firing, JobStore, NewJob,
+    Claim, ClaimStore, Committed, Completion, ExecutorId, Fate, JobStore, NewJob,
 };
 use tokio::time::timeout;
 
-use crate::calendar::to_next_minute;
 use crate::oracle;
 use crate::process::{CLAIM_TIME, RETRY};
 use crate::world::{World, live_for};
@@ -34,8 +33,6 @@ pub struct Rows {
     is_next_slow: AtomicBool,
     /// A commit with one of these jobs times out.
     slow_jobs: Mutex<HashSet<JobId>>,
-    /// A firing of one of these schedules times out.
-    slow_schedules: Mutex<HashSet<ScheduleId>>,
     /// The number of commits that wait for locked rows.
     commits: AtomicUsize,
     /// The maximum of `commits` so far.
@@ -52,12 +49,6 @@ impl Rows {
             slow.insert(second.job);
         }
         completions.iter().any(|completion| slow.contains(&completion.job))
-    }
-
-    /// Returns `true` if a firing times out.
-    pub fn is_slow_to_fire(&self, firings: &[Firing]) -> bool {
-        let slow = lock(&self.slow_schedules);
-        firings.iter().any(|firing| slow.contains(&firing.schedule))
     }
 
     /// Returns the result of a commit while the rows are locked, after the lock timeout: all its
@@ -246,13 +237,14 @@ async fn an_outcome_that_takes_the_store_too_long_keeps_no_other() {
     holds(world).await;
 }
 
-/// An executor is lost with 40 attempts. The store takes too long to close one of them.
-#[tokio::test]
-async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_closed() {
-    const LOST: ExecutorId = ExecutorId(77);
-    let mut world = world().await;
-    let (clock, rows) = (world.clock.clone(), world.process().rows.clone());
-    let (sqlite, context) = (world.process().sqlite.clone(), world.process().context.clone());
+/// The executor of the lost attempts.
+const LOST: ExecutorId = ExecutorId(77);
+
+/// Creates 40 attempts of an executor that is lost. The store takes too long to close the one that
+/// is returned.
+async fn lose_attempts(world: &mut World) -> JobId {
+    let clock = world.clock.clone();
+    let (rows, sqlite) = (world.process().rows.clone(), world.process().sqlite.clone());
     let schedule = world.history.alive()[0];
     let ids: Vec<_> = (0..40).map(|n| JobId::new(clock.now(), n)).collect();
     for id in &ids {
@@ -264,42 +256,48 @@ async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_
     let claims = sqlite.claim(&Claim { executor: LOST, now }, &ids).await.expect("claimed");
     assert_eq!(claims.taken.len(), ids.len());
     lock(&rows.slow_jobs).insert(ids[17]);
+    ids[17]
+}
+
+/// Returns the jobs whose attempts under the lost executor are still open.
+async fn lost_attempts(world: &mut World) -> Vec<JobId> {
+    let sqlite = world.process().sqlite.clone();
+    let forever = Timestamp::from_millis(i64::MAX);
+    let mut open = sqlite.expired(forever, 99).await.expect("read");
+    open.retain(|claim| claim.executor == LOST);
+    open.into_iter().map(|claim| claim.job).collect()
+}
+
+#[tokio::test]
+async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_closed() {
+    let mut world = world().await;
+    let slow = lose_attempts(&mut world).await;
+    let (clock, context) = (world.clock.clone(), world.process().context.clone());
     let mut sweeper = JobRescuer::new(context, RETRY, Random::seeded(3), false);
     sweeper.run_once(clock.now()).await.expect("no lease has ended");
-    let mut left = Vec::new();
     for _ in 0..9 {
         clock.advance(Duration::from_secs(2));
         // The sweep returns an error, because one attempt could not be closed.
         let _ = sweeper.run_once(clock.now()).await;
-        left = sqlite.expired(clock.now(), 99).await.expect("read");
-        left.retain(|claim| claim.executor == LOST);
     }
-    assert_eq!(left.iter().map(|claim| claim.job).collect::<Vec<_>>(), [ids[17]]);
-    lock(&rows.slow_jobs).clear();
+    assert_eq!(lost_attempts(&mut world).await, [slow]);
+    lock(&world.process().rows.slow_jobs).clear();
     sweeper.run_once(clock.now()).await.expect("swept");
-    assert!(sqlite.expired(clock.now(), 99).await.expect("read").is_empty());
+    assert_eq!(lost_attempts(&mut world).await, []);
 }
 
+/// A process that is alone with its store closes the attempts of the process before it, before it
+/// starts anything. One of them must not keep it from starting.
 #[tokio::test]
-async fn a_schedule_that_takes_the_store_too_long_keeps_no_other_from_firing() {
+async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_process_from_starting() {
     let mut world = world().await;
-    for _ in 0..4 {
-        world.create_every_minute().await;
+    let slow = lose_attempts(&mut world).await;
+    let (clock, context) = (world.clock.clone(), world.process().context.clone());
+    let mut sweeper = JobRescuer::new(context, RETRY, Random::seeded(3), true);
+    let mut tries = 1;
+    while sweeper.run_once(clock.now()).await.is_err() {
+        tries += 1;
+        assert!(tries < 9, "the recovery ends");
     }
-    world.lead_all().await;
-    let rows = world.process().rows.clone();
-    let all = world.history.alive();
-    lock(&rows.slow_schedules).insert(all[1]);
-    world.clock.advance(to_next_minute(world.clock.now()));
-    let due = world.clock.now();
-    world.lead().await;
-    for id in &all {
-        let has_fired = world.next_tick(*id).await.is_some_and(|tick| tick > due);
-        assert_eq!(has_fired, *id != all[1]);
-    }
-    lock(&rows.slow_schedules).clear();
-    // The leader does not fire a schedule for one minute after a timeout.
-    world.clock.advance(Duration::from_secs(60));
-    world.lead().await;
-    assert!(world.next_tick(all[1]).await.is_some_and(|tick| tick > due));
+    assert_eq!(lost_attempts(&mut world).await, [slow]);
 }

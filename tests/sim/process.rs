@@ -10,7 +10,7 @@ use punctual::cluster::single::SingleNode;
 use punctual::domain::plan::Plans;
 use punctual::domain::retry::RetryPolicy;
 use punctual::domain::secret_key::SecretKey;
-use punctual::executor::{self, Executor, Settings};
+use punctual::executor::{self, Executor, ExecutorSettings};
 use punctual::notify::{self, Notifier};
 use punctual::outbound;
 use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
@@ -19,6 +19,7 @@ use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{ServerLock, SqliteStore};
 use punctual::store::{Sealer, SharedStore};
 
+use crate::firings::BadFirings;
 use crate::gate::Gate;
 use crate::outcomes::Rows;
 use crate::queue::GatedQueue;
@@ -36,6 +37,7 @@ pub struct Process {
     pub sqlite: Arc<SqliteStore>,
     pub gate: Arc<Gate>,
     pub rows: Arc<Rows>,
+    pub firings: Arc<BadFirings>,
     pub queue: Arc<GatedQueue>,
     pub executor: Executor,
     pub schedules: Schedules,
@@ -57,7 +59,7 @@ pub struct Process {
 /// Returns a client that may call the targets of the simulation.
 fn client(clock: &Clock, tasks: &Tasks) -> outbound::Client {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
-    let settings = outbound::Settings { allow, ..outbound::Settings::default() };
+    let settings = outbound::OutboundSettings { allow, ..outbound::OutboundSettings::default() };
     outbound::Client::new(settings, clock.clone(), tasks).expect("sound settings")
 }
 
@@ -68,8 +70,9 @@ fn executing(
     random: &Random,
     tasks: &Tasks,
 ) -> Executor {
-    let settings = Settings { claim_time: CLAIM_TIME, retry: RETRY, ..Settings::default() };
-    let parts = executor::Parts {
+    let settings =
+        ExecutorSettings { claim_time: CLAIM_TIME, retry: RETRY, ..ExecutorSettings::default() };
+    let parts = executor::ExecutorParts {
         alerts: Arc::default(),
         store: context.store.clone(),
         queue: context.queue.clone(),
@@ -91,9 +94,9 @@ fn telling(
     random: &Random,
     tasks: &Tasks,
 ) -> (Channels, Notifier) {
-    let (settings, client) = (channels::Settings::default(), client.clone());
+    let (settings, client) = (channels::ChannelSettings::default(), client.clone());
     let channels = Channels::new(settings, client, None, clock.clone(), random.clone());
-    let parts = notify::Parts {
+    let parts = notify::NotifierParts {
         store: store.clone(),
         channels: channels.clone(),
         clock: clock.clone(),
@@ -101,7 +104,7 @@ fn telling(
         public_url: None,
         hint: Arc::default(),
     };
-    (channels, Notifier::new(notify::Settings::default(), parts, true, tasks))
+    (channels, Notifier::new(notify::NotifierSettings::default(), parts, true, tasks))
 }
 
 impl Process {
@@ -109,13 +112,17 @@ impl Process {
     /// before any new work starts.
     pub async fn start(file: &Path, clock: &Clock, random: &Random) -> Self {
         let sqlite = open(file, random).await;
-        let lock = sqlite.lock().expect("nobody else serves the file");
+        let lock = sqlite.lock().expect("no other process serves the file");
         sqlite.migrate().await.expect("migrated");
         let gate = Arc::new(Gate::default());
-        let rows = Arc::<Rows>::default();
+        let (rows, firings) = (Arc::<Rows>::default(), Arc::<BadFirings>::default());
         let inner = sqlite.clone();
-        let store: SharedStore =
-            Arc::new(GatedStore { inner, gate: gate.clone(), rows: rows.clone() });
+        let store: SharedStore = Arc::new(GatedStore {
+            inner,
+            gate: gate.clone(),
+            rows: rows.clone(),
+            firings: firings.clone(),
+        });
         let queue = Arc::new(GatedQueue::new(gate.clone()));
         let shards = store.set_up_shards(SHARDS).await.expect("set up");
         let mut context = Context {
@@ -125,6 +132,7 @@ impl Process {
             clock: clock.clone(),
             starter: None,
             replica: "sim".to_owned(),
+            others_lack_queue: Arc::default(),
         };
         let mut sweeper = JobRescuer::new(context.clone(), RETRY, random.clone(), true);
         run(&mut sweeper, clock).await.expect("swept");
@@ -135,7 +143,7 @@ impl Process {
         let runner = Some(Arc::new(executor.starter()) as _);
         let (channels, notifier) = telling(&store, &client, clock, random, &tasks);
         let (commands, clock) = (tasks.clone(), clock.clone());
-        let schedules = Schedules::new(schedules::Parts {
+        let schedules = Schedules::new(schedules::ScheduleParts {
             store,
             queue: queue.clone(),
             outbound: client,
@@ -150,6 +158,7 @@ impl Process {
             sqlite,
             gate,
             rows,
+            firings,
             queue,
             executor,
             schedules,
@@ -199,7 +208,7 @@ impl Process {
 }
 
 async fn open(file: &Path, random: &Random) -> Arc<SqliteStore> {
-    let settings = punctual::store::sqlite::Settings::new(file);
+    let settings = punctual::store::sqlite::SqliteSettings::new(file);
     let key = SecretKey { id: "sim".to_owned(), key: [7; 32].into() };
     let sealer = Sealer::new(&key, &[], random.clone());
     Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"))

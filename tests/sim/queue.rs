@@ -9,7 +9,7 @@ use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, Timestamp};
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Capacity, Changes, Due, Index, Member, Queue, QueueError, Result, Verdict, Window,
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, QueueError, RateVerdict, Result, Window,
 };
 use tokio::sync::Notify;
 
@@ -80,7 +80,7 @@ impl Queue for GatedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         gated!(self.rebuild(shard, epoch, entries))
     }
@@ -89,7 +89,7 @@ impl Queue for GatedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         gated!(self.set_due(shard, epoch, entries))
     }
@@ -146,7 +146,12 @@ impl Queue for GatedQueue {
         self.gate.pass("take", take, |fault| QueueError::new("take", fault)).await
     }
 
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         gated!(self.count(subject, windows, now))
     }
 

@@ -8,6 +8,8 @@ use crate::world::World;
 
 /// The real time to wait for an operation that may never be called.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// The maximum real time that a slow operation takes.
+const SLOWEST: Duration = Duration::from_millis(500);
 
 impl World {
     /// Lets users act between a read and the following write of the leader.
@@ -80,6 +82,20 @@ impl World {
         if !reached {
             gate.release();
         }
+        let mut events = Box::pin(self.cross());
+        // An event can need the slow operation: a leader that fires waits for the renewal of the
+        // lease.
+        let is_over = tokio::time::timeout(SLOWEST, &mut events).await.is_ok();
+        if reached {
+            gate.release();
+        }
+        if !is_over {
+            events.await;
+        }
+    }
+
+    /// Lets two events happen.
+    async fn cross(&mut self) {
         for _ in 0..2 {
             match self.dice.below(6) {
                 0 | 1 => self.cancel().await,
@@ -89,6 +105,5 @@ impl World {
                 _ => self.lead().await,
             }
         }
-        gate.release();
     }
 }

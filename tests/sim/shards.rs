@@ -45,7 +45,7 @@ async fn moved_on(world: &mut World, schedules: &[ScheduleId]) -> usize {
     let queue = world.process().queue.clone();
     let mut waiting = 0;
     for record in records {
-        let epoch = record.led.expect("led").epoch;
+        let epoch = record.leader.expect("led").epoch;
         let due = queue.due(record.shard, epoch, (None, now), 1).await.expect("no fault is armed");
         waiting += usize::from(!matches!(due, Index::Own(due) if due.schedules.is_empty()));
     }

@@ -22,26 +22,29 @@ use punctual::domain::{
 use punctual::store::{
     Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled,
     Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
-    DeletedAccount, DeletedPlace, DueEntry, Erased, ExecutorId, Fence, Fired, Firing, FiringStore,
-    Granted, Grants, HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated,
-    KeyProof, KeyUse, KnownKey, KnownSecret, Leadership, LeadershipStore, LifeStore, NewJob,
-    NewKey, NewSchedule, NewSecret, QuotaStore, ReplicaLease, Resealed, Reservation, Reserved,
-    Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore, SealedTable,
-    SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipPlace, SkipQuery,
-    StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion, Triggered, Upkeep,
-    UpkeepStore, Usage, Waiting, Wanted, WriteContext,
+    DeletedAccount, DeletedPlace, DeletionStore, DueEntry, Erased, ExecutorId, Fence, Fired,
+    Firing, FiringStore, Granted, Grants, HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore,
+    KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Leadership, LeadershipStore, NewJob,
+    NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount, ReplicaLease, Resealed,
+    Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery,
+    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
+    SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion,
+    Triggered, Upkeep, UpkeepStore, Usage, VersionPage, Waiting, Wanted, WriteContext,
+};
+use punctual::store::{
+    AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
+    NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User, UserCreated,
+    UserStore,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
-    ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery, NewChannel,
-    NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, StoredChannel,
+    ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
+    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, StoredChannel,
     StoredPreference, TryAllowed, TryEnd,
 };
-use punctual::store::{
-    Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
-    NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
-};
+use punctual::store::{Identity, IdentityLink, IdentityStore};
 
+use crate::firings::BadFirings;
 use crate::gate::Gate;
 use crate::outcomes::Rows;
 
@@ -50,11 +53,7 @@ pub struct GatedStore {
     pub inner: SharedStore,
     pub gate: Arc<Gate>,
     pub rows: Arc<Rows>,
-}
-
-/// Returns the error of a statement that took too long.
-fn too_slow(operation: &'static str) -> StoreError {
-    StoreError::new(operation, StoreErrorKind::Unavailable, "it took too long")
+    pub firings: Arc<BadFirings>,
 }
 
 /// Implements a part of the contract by passing each method through the gate.
@@ -104,6 +103,14 @@ gated! { ScheduleStore:
         -> Created;
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
     fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> SchedulePage;
+    fn schedule_versions(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        from: Option<VersionId>,
+        limit: u32
+    ) -> VersionPage;
+    fn recurrences(&self, account: AccountId, limit: u32) -> Vec<RecurrenceCount>;
     fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &Change) -> Changed;
     fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> bool;
     fn skips(&self, account: AccountId, id: ScheduleId, query: &SkipQuery) -> SkipPage;
@@ -133,10 +140,8 @@ gated! { FiringStore:
             firings: &[Firing],
         ) -> Result<Fired> {
             let fire = async {
-                match self.rows.is_slow_to_fire(firings) {
-                    true => Err(too_slow("fire")),
-                    false => self.inner.fire(fences, now, firings).await,
-                }
+                self.firings.check("fire", firings)?;
+                self.inner.fire(fences, now, firings).await
             };
             let failed = |fault| StoreError::new("fire", StoreErrorKind::Unavailable, fault);
             self.gate.pass("fire", fire, failed).await
@@ -149,10 +154,8 @@ gated! { FiringStore:
             firings: &[Firing],
         ) -> Result<(Fired, Claims)> {
             let fire = async {
-                match self.rows.is_slow_to_fire(firings) {
-                    true => Err(too_slow("fire_and_claim")),
-                    false => self.inner.fire_and_claim(fences, claim, firings).await,
-                }
+                self.firings.check("fire_and_claim", firings)?;
+                self.inner.fire_and_claim(fences, claim, firings).await
             };
             let failed =
                 |fault| StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, fault);
@@ -182,7 +185,8 @@ gated! { ClaimStore:
         ) -> Result<Committed> {
             let commit = async {
                 if self.rows.is_slow(completions) {
-                    return Err(too_slow("commit"));
+                    let kind = StoreErrorKind::Unavailable;
+                    return Err(StoreError::new("commit", kind, "it took too long"));
                 }
                 match self.rows.meet(completions).await {
                     Some(committed) => Ok(committed),
@@ -223,36 +227,46 @@ gated! { UpkeepStore:
 }
 
 gated! { UserStore:
-    fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated;
+    fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated;
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, act: &AuditContext, user: UserId, version: Option<i64>, password: &PasswordHash,
+    fn set_password(&self, audit_context: &AuditContext, user: UserId, version: Option<i64>, password: &PasswordHash,
         keep: Option<SessionId>) -> bool;
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
-    fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> bool;
-    fn members(&self, account: AccountId) -> Vec<Member>;
+    fn disable_user(&self, audit_context: &AuditContext, user: UserId, disabled: bool) -> bool;
+    fn confirm_email(&self, audit_context: &AuditContext, user: UserId) -> bool;
+    fn set_operator(&self, audit_context: &AuditContext, user: UserId, is_operator: bool) -> bool;
+    fn members(&self, account: AccountId) -> Vec<AccountMember>;
     fn memberships(&self, user: UserId) -> Vec<Membership>;
     fn role(&self, account: AccountId, user: UserId) -> Option<Role>;
     fn change_member(&self, write: &WriteContext, user: UserId, change: MemberChange) -> MemberChanged;
     fn create_invitation(&self, write: &WriteContext, invitation: &NewInvitation) -> bool;
     fn invitations(&self, account: AccountId, now: Timestamp) -> Vec<Invitation>;
     fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> bool;
-    fn accept_invitation(&self, act: &AuditContext, user: UserId, digest: TokenDigest) -> Option<AccountId>;
+    fn accept_invitation(&self, audit_context: &AuditContext, user: UserId, digest: TokenDigest) -> Option<AccountId>;
     fn create_session(&self, now: Timestamp, session: &NewSession) -> bool;
     fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
     fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
-    fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> ();
+    fn end_sessions(&self, audit_context: &AuditContext, user: UserId, which: SessionEnding) -> ();
     fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
-    fn complete_reset(&self, act: &AuditContext, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
+    fn complete_reset(&self, audit_context: &AuditContext, digest: TokenDigest, password: &PasswordHash) -> Option<UserId>;
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64;
 }
 
+gated! { IdentityStore:
+    fn identity_user(&self, identity: &Identity) -> Option<User>;
+    fn link_identity(&self, audit_context: &AuditContext, user: UserId, identity: &Identity) -> IdentityLink;
+    fn unlink_identities(&self, audit_context: &AuditContext, user: UserId) -> bool;
+    fn create_identity_user(&self, audit_context: &AuditContext, user: &NewUser, identity: &Identity,
+        joins: &Joins) -> UserCreated;
+}
+
 gated! { AuditStore:
-    fn enter_rotation(&self, act: &AuditContext) -> ();
-    fn enter_restoration(&self, act: &AuditContext) -> ();
+    fn enter_rotation(&self, audit_context: &AuditContext) -> ();
+    fn enter_restoration(&self, audit_context: &AuditContext) -> ();
     fn enter_reading(&self, write: &WriteContext, how: Action) -> ();
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
     fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
@@ -260,8 +274,8 @@ gated! { AuditStore:
 
 gated! { IdempotencyStore:
     fn reserve(&self, account: AccountId, now: Timestamp, reservation: &Reservation) -> Reserved;
-    fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> ();
-    fn release(&self, account: AccountId, once: Idempotency) -> ();
+    fn keep_answer(&self, account: AccountId, idempotency: Idempotency, answer: &str) -> ();
+    fn release(&self, account: AccountId, idempotency: Idempotency) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64;
 }
 
@@ -283,7 +297,7 @@ gated! { LeadershipStore:
         -> Option<Epoch>;
 }
 
-gated! { LifeStore:
+gated! { DeletionStore:
     fn versions(&self, account: AccountId, after: Option<VersionId>, limit: u32)
         -> Vec<StoredVersion>;
     fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
@@ -312,6 +326,7 @@ gated! { ChannelStore:
 
 gated! { PreferenceStore:
     fn preference(&self, account: AccountId, schedule: ScheduleId) -> Option<StoredPreference>;
+    fn channel_uses(&self, account: AccountId, channel: ChannelId, limit: u32) -> ChannelUses;
     fn set_preference(&self, write: &WriteContext, schedule: ScheduleId, new: &NewPreference)
         -> PreferenceSet;
 }

@@ -10,8 +10,8 @@ use punctual::domain::{AccountId, KeyId, SigningSecretId};
 use punctual::runtime::{Pause, Worker};
 use punctual::scheduler::{AccountEraser, HistoryPruner, HistoryPrunerSettings};
 use punctual::store::{
-    AccountStore, AuditQuery, AuditStore, KeyCreated, LifeStore, NewKey, NewSecret, SigningStore,
-    WriteContext,
+    AccountStore, AuditQuery, AuditStore, DeletionStore, KeyCreated, NewKey, NewSecret,
+    SigningStore, WriteContext,
 };
 
 use crate::gate::Fault;
@@ -154,7 +154,7 @@ async fn run_slowly(
 }
 
 #[tokio::test]
-async fn what_removes_rests_nine_times_as_long_as_it_took() {
+async fn upkeep_rests_nine_times_as_long_as_it_took() {
     let ms = Duration::from_millis;
     let mut world = World::new(15).await;
     let (now, context) = (world.clock.now(), world.process().context.clone());

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::calendar::{Recurrence, Rhythm, ZONES};
 use crate::gate::Fault;
-use crate::history::{Known, RequestWish, Wish};
+use crate::history::{KnownSchedule, RequestWish, Wish};
 use crate::steps::{CATCH_UPS, OVERLAPS};
 use crate::world::World;
 
@@ -145,7 +145,7 @@ impl World {
             self.breaks(format_args!("{id} was created otherwise than {wish:?}"));
         }
         self.note(format_args!("created {id} {wish:?}"));
-        self.history.schedules.insert(id, Known::new(wish, now));
+        self.history.schedules.insert(id, KnownSchedule::new(wish, now));
         self.prefer(id).await;
     }
 
@@ -154,6 +154,7 @@ impl World {
             contains: Some(name.to_owned()),
             is_enabled: None,
             http_method: None,
+            is_failing: None,
             sort: ScheduleSort { field: SortField::Name, descending: false },
             after: None,
             offset: 0,

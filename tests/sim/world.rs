@@ -89,7 +89,13 @@ impl World {
     pub fn write(&self) -> WriteContext {
         let now = self.clock.now();
         let entry = AuditId::new(now, self.random.bits());
-        WriteContext { account: self.account, now, author: Author::SERVICE, entry, once: None }
+        WriteContext {
+            account: self.account,
+            now,
+            author: Author::SERVICE,
+            entry,
+            idempotency: None,
+        }
     }
 
     pub fn process(&mut self) -> &mut Process {
@@ -202,18 +208,7 @@ impl World {
     /// Returns all jobs, newest first.
     pub async fn jobs(&mut self) -> Vec<Job> {
         let (account, sqlite) = (self.account, self.process().sqlite.clone());
-        let mut query = JobQuery {
-            schedule: None,
-            status: None,
-            trigger: None,
-            from: None,
-            to: None,
-            after: None,
-            offset: 0,
-            limit: 1_000,
-            max_response_bytes: 64,
-            max_bytes: 8 << 20,
-        };
+        let mut query = JobQuery { max_response_bytes: 64, ..JobQuery::newest(1_000, 8 << 20) };
         let mut all = Vec::new();
         loop {
             let page = sqlite.jobs(account, &query).await.expect("read");

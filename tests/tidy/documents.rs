@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_ids_that_nobody_defines() {
+    fn finds_undefined_ids() {
         let code = format!("// F01, S31–S32: {NO_FAULT}.\n// TICK-1-like, {NO_INVARIANT}, UTF-8\n");
         let faults = "| Id |\n|---|\n| F01 |\n| F01 |\n| I1 |\n";
         let security = "| | |\n| S31 | `tests/a.rs` |\n| S32 | `tests/a.rs` |\n";

@@ -22,4 +22,5 @@ mod settings;
 mod sizes;
 mod sql;
 mod tree;
+mod types;
 mod unit;

@@ -13,7 +13,7 @@ pub struct Tree {
 pub struct File {
     /// The path relative to the repository, with `/`.
     pub path: String,
-    /// The content. Invalid UTF-8 is replaced.
+    /// The content; empty for a file that is no text, such as a picture.
     pub text: String,
     pub bytes: usize,
 }
@@ -105,7 +105,8 @@ fn walk(folder: &Path, prefix: &str, skip: &[&str], files: &mut Vec<File>) {
             walk(&entry.path(), &format!("{path}/"), skip, files);
         } else {
             let content = fs::read(entry.path()).expect("a readable file");
-            let text = String::from_utf8_lossy(&content).into_owned();
+            // A picture has no text.
+            let text = String::from_utf8(content.clone()).unwrap_or_default();
             files.push(File { path, text, bytes: content.len() });
         }
     }

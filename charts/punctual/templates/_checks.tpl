@@ -124,6 +124,13 @@ value and a remedy.
 {{- if regexMatch "://[^/@]*:[^/@]+@" (dig "url" "" $mail) -}}
 {{- fail "settings.mail.url has a password in it, which everybody sees who sees the values: put it into a Secret and name that in mail.passwordSecret.name" -}}
 {{- end -}}
+{{- $issuer := dig "oidc" "issuer" "" .Values.settings -}}
+{{- if and .Values.oidc.clientSecret.name (not $issuer) -}}
+{{- fail "oidc.clientSecret is set, but settings.oidc.issuer is not: there is no provider to use it for" -}}
+{{- end -}}
+{{- if and $issuer (not .Values.oidc.clientSecret.name) -}}
+{{- fail "settings.oidc.issuer is set, but oidc.clientSecret.name is not: put the client secret into a Secret and name it there" -}}
+{{- end -}}
 {{- $plan := dig "accounts" "plan" "unlimited" .Values.settings -}}
 {{- if not (has $plan (append (keys .Values.plans) "unlimited")) -}}
 {{- fail (printf "settings.accounts.plan is %s, but there is no plan of that name in plans" $plan) -}}

@@ -81,9 +81,19 @@
 {{- end }}
 {{- end -}}
 
+{{- define "punctual.oidcEnv" -}}
+{{- if .Values.oidc.clientSecret.name -}}
+- name: PUNCTUAL_OIDC_CLIENT_SECRET_FILE
+  value: /etc/punctual/credentials/oidc/client-secret
+{{- end -}}
+{{- end -}}
+
 {{/* The projected sources of /etc/punctual/credentials: a list, which may be empty. */}}
 {{- define "punctual.credentials" -}}
 {{- $secrets := list (dict "name" .Values.secretsKeys.name "key" .Values.secretsKeys.key "path" "secrets.key") -}}
+{{- with .Values.oidc.clientSecret -}}
+{{- $secrets = append $secrets (dict "name" .name "key" .key "path" "oidc/client-secret") -}}
+{{- end -}}
 {{- $holders := dict "mail" .Values.mail -}}
 {{- if eq .Values.mode "cluster" -}}
 {{- range $server := list "postgresql" "redis" "etcd" -}}

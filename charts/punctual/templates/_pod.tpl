@@ -58,6 +58,9 @@ seccompProfile:
 {{- with include "punctual.mailEnv" $root }}
 {{ . | trim }}
 {{- end }}
+{{- with include "punctual.oidcEnv" $root }}
+{{ . }}
+{{- end }}
 {{- end -}}
 
 {{/* The Pod template of a component: takes root, component, replica. */}}
@@ -237,6 +240,9 @@ env:
   {{- include "punctual.keysEnv" $root | nindent 2 }}
   {{- with include "punctual.mailEnv" $root }}
   {{- . | trim | nindent 2 }}
+  {{- end }}
+  {{- with include "punctual.oidcEnv" $root }}
+  {{- . | nindent 2 }}
   {{- end }}
   {{- with $root.Values.replica.extraEnv }}
   {{- toYaml . | nindent 2 }}

@@ -4,11 +4,13 @@ use std::net::IpAddr;
 
 use super::{SignUpMode, UserError, Users, Visit};
 use crate::accounts::operators::checked_name;
-use crate::accounts::passwords::{Password, Verdict};
+use crate::accounts::passwords::{Password, PasswordVerdict};
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, SessionId, Timestamp, UserId};
-use crate::store::{Account, Ending, Joins, NewSession, NewUser, PasswordHash, User, UserCreated};
+use crate::store::{
+    Account, Joins, NewSession, NewUser, PasswordHash, SessionEnding, User, UserCreated,
+};
 
 /// The input of a sign-up.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +84,14 @@ impl Users {
         self.0.throttle.open(sign_up.address, now).await?;
         let id = UserId::new(now, context.random.bits());
         let password = self.0.passwords.hash(sign_up.password).await?;
-        let user = NewUser { id, email, password };
+        // The link of an invitation was sent to the address.
+        let is_confirmed = matches!(joins, Joins::Invited(_));
+        let user = NewUser { id, email, password, is_confirmed };
         // The author of the change is the new user.
-        let act = self.act_of(id, sign_up.address, now);
-        match context.store.create_user(&act, &user, &joins).await? {
+        let audit_context = self.audit_context_of(id, sign_up.address, now);
+        match context.store.create_user(&audit_context, &user, &joins).await? {
             UserCreated::Created => Ok(id),
-            UserCreated::EmailTaken => Err(UserError::EmailTaken),
+            UserCreated::EmailTaken | UserCreated::IdentityTaken => Err(UserError::EmailTaken),
             UserCreated::NameTaken => {
                 Err(UserError::Name("an account with this name already exists".to_owned()))
             }
@@ -146,9 +150,9 @@ impl Users {
         let verdict = self.0.passwords.verify(password, hash).await?;
         let Some(user) = user.filter(|user| user.disabled_at.is_none()) else { return Ok(None) };
         match verdict {
-            Verdict::Wrong => return Ok(None),
-            Verdict::Right => {}
-            Verdict::Outdated => {
+            PasswordVerdict::Wrong => return Ok(None),
+            PasswordVerdict::Right => {}
+            PasswordVerdict::Outdated => {
                 let hash = self.0.passwords.hash(password).await?;
                 let store = &self.0.context.store;
                 store.rehash_password(user.id, user.password_version, &hash).await?;
@@ -157,7 +161,11 @@ impl Users {
         Ok(Some(user))
     }
 
-    async fn begin_session(&self, user: &User, now: Timestamp) -> Result<SignedIn, UserError> {
+    pub(super) async fn begin_session(
+        &self,
+        user: &User,
+        now: Timestamp,
+    ) -> Result<SignedIn, UserError> {
         let (context, settings) = (&self.0.context, &self.0.settings);
         let token = self.token();
         let ends_at = now.plus(settings.session_lifetime);
@@ -185,8 +193,11 @@ impl Users {
         let context = &self.0.context;
         let now = context.clock.now();
         if let Some(session) = context.store.session(token.digest(), now).await? {
-            let act = self.act_of(session.user, address, now);
-            context.store.end_sessions(&act, session.user, Ending::One(session.id)).await?;
+            let audit_context = self.audit_context_of(session.user, address, now);
+            context
+                .store
+                .end_sessions(&audit_context, session.user, SessionEnding::One(session.id))
+                .await?;
         }
         Ok(())
     }
@@ -197,7 +208,10 @@ impl Users {
     /// If the store fails.
     pub async fn sign_out_everywhere(&self, visit: &Visit) -> Result<(), UserError> {
         let context = &self.0.context;
-        let act = self.act(visit, context.clock.now());
-        Ok(context.store.end_sessions(&act, visit.session.user, Ending::All).await?)
+        let audit_context = self.audit_context(visit, context.clock.now());
+        Ok(context
+            .store
+            .end_sessions(&audit_context, visit.session.user, SessionEnding::All)
+            .await?)
     }
 }

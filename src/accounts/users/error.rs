@@ -1,10 +1,11 @@
 //! The errors of user commands.
 
+use crate::accounts::oidc::OidcError;
 use crate::accounts::passwords::{HashError, UnusablePassword};
 use crate::accounts::throttle::Throttled;
 use crate::channels::email::MailError;
 use crate::domain::Timestamp;
-use crate::domain::user::{InvalidAddress, Role};
+use crate::domain::user::{EmailAddress, InvalidAddress, Role};
 use crate::store::StoreError;
 
 /// The reason why a user's command failed. The texts are shown to the user.
@@ -58,6 +59,43 @@ pub enum UserError {
     /// A mail could not be sent.
     #[error(transparent)]
     Mail(#[from] MailError),
+    /// The OpenID provider did not sign in the person.
+    #[error(transparent)]
+    Oidc(#[from] OidcError),
+    /// The person is not a user, and the provider does not confirm an address.
+    #[error(
+        "your e-mail address is not confirmed: confirm it at the sign-in provider, then sign in \
+         again"
+    )]
+    EmailUnconfirmed,
+    /// There is a user with this address, who may be another person.
+    #[error(
+        "there is a user {0}, but it is not known that the address is theirs: set a new password \
+         with \"Forgotten password?\", or ask the operator to confirm the address (punctual user \
+         confirm), then sign in again"
+    )]
+    AddressUnproven(EmailAddress),
+    /// The user with this address belongs to another person at the provider.
+    #[error(
+        "the user {0} belongs to another person at the provider: ask the operator to remove that \
+         link (punctual user unlink), then sign in again"
+    )]
+    OtherPerson(EmailAddress),
+    /// The person is not a user, and nothing admits this address.
+    #[error(
+        "there is no user {0} here, and no open invitation for this address: ask an owner of an \
+         account for one, then sign in again"
+    )]
+    NotInvited(EmailAddress),
+    /// The account that new users join by a rule does not exist.
+    #[error(
+        "the account that you would join does not exist: ask the operator to correct \
+         oidc.join_account"
+    )]
+    NoSuchJoinAccount,
+    /// The user is disabled.
+    #[error("this user is disabled: ask the operator")]
+    Disabled,
     /// A password could not be hashed or checked.
     #[error(transparent)]
     Hash(#[from] HashError),

@@ -7,7 +7,8 @@ use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, Timestamp, UserId};
 use crate::store::{
-    AuditContext, Invitation, Member, MemberChange, MemberChanged, NewInvitation, WriteContext,
+    AccountMember, AuditContext, Invitation, MemberChange, MemberChanged, NewInvitation,
+    WriteContext,
 };
 
 /// The lifetime of an invitation.
@@ -24,7 +25,7 @@ impl Users {
         &self,
         visit: &Visit,
         account: AccountId,
-    ) -> Result<Vec<Member>, UserError> {
+    ) -> Result<Vec<AccountMember>, UserError> {
         self.authorize(visit, account, Role::Viewer).await?;
         Ok(self.0.context.store.members(account).await?)
     }
@@ -156,13 +157,13 @@ impl Users {
         let (now, digest) = (context.clock.now(), token.digest());
         let account = context
             .store
-            .accept_invitation(&self.act(visit, now), visit.session.user, digest)
+            .accept_invitation(&self.audit_context(visit, now), visit.session.user, digest)
             .await?;
         account.ok_or(UserError::InvalidLink)
     }
 
     fn write(&self, visit: &Visit, account: AccountId, now: Timestamp) -> WriteContext {
-        let AuditContext { now, author, entry } = self.act(visit, now);
-        WriteContext { account, now, author, entry, once: None }
+        let AuditContext { now, author, entry } = self.audit_context(visit, now);
+        WriteContext { account, now, author, entry, idempotency: None }
     }
 }

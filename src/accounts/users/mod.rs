@@ -1,8 +1,7 @@
 //! The commands of users who sign in, for the pages of the dashboard.
 //!
 //! Place in the flow: a web page passes the input, the client's address and the session from the
-//! cookie. A command validates the input, counts it if it could be a guess, and calls the store. No
-//! page exists yet; commands and cookies are public for the future dashboard.
+//! cookie. A command validates the input, counts it if it could be a guess, and calls the store.
 //!
 //! Invariants:
 //! - S16: a session's token has 256 random bits and is new at each sign-in. Only its digest is
@@ -18,12 +17,14 @@
 
 mod entry;
 mod error;
+mod first_entry;
+mod identities;
 mod members;
 mod mode;
 mod recovery;
 mod sessions;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -32,10 +33,13 @@ pub(super) use members::{INVITATION_PAGE, INVITED_FOR};
 
 pub use mode::SignUpMode;
 
+use first_entry::FirstEntry;
+
 pub use entry::{SignIn, SignUp, SignedIn};
 pub use error::UserError;
 pub use sessions::Visit;
 
+use super::oidc::OidcProvider;
 use super::passwords::{HashCost, Passwords};
 use super::throttle::Throttle;
 use crate::channels::email::{Mail, Mailer};
@@ -79,20 +83,23 @@ pub struct UserContext {
     pub tasks: Tasks,
     /// The mailer; absent if mail is not configured.
     pub mailer: Option<Mailer>,
+    /// The OpenID provider; absent if none is configured.
+    pub provider: Option<OidcProvider>,
     /// The work factor of new password hashes.
     pub cost: HashCost,
 }
 
 /// The service for commands and queries of users who sign in. Clones share all state.
 #[derive(Clone)]
-pub struct Users(Arc<Inner>);
+pub struct Users(Arc<UsersInner>);
 
-struct Inner {
+struct UsersInner {
     context: UserContext,
     settings: UserSettings,
     passwords: Passwords,
     throttle: Throttle,
     resets: Arc<Semaphore>,
+    first_entry: Mutex<Option<FirstEntry>>,
 }
 
 impl Users {
@@ -101,7 +108,14 @@ impl Users {
         let passwords = Passwords::new(context.random.clone(), context.cost);
         let throttle = Throttle::new(&context.queue);
         let resets = Arc::new(Semaphore::new(RESETS_AT_ONCE));
-        Self(Arc::new(Inner { context, settings, passwords, throttle, resets }))
+        Self(Arc::new(UsersInner {
+            context,
+            settings,
+            passwords,
+            throttle,
+            resets,
+            first_entry: Mutex::default(),
+        }))
     }
 
     fn token(&self) -> Token {
@@ -124,7 +138,7 @@ pub(super) fn link(public_url: &str, page: &str, token: &Token) -> String {
 
 fn reset_mail(to: EmailAddress, link: &str) -> Mail {
     let text = format!(
-        "Somebody, most likely you, asked to reset the password of {to}.\n\n\
+        "A reset of the password of {to} was requested, most likely by you.\n\n\
          To set a new password, open this page within an hour:\n\n{link}\n\n\
          If it was not you, do nothing: the password does not change.\n"
     );

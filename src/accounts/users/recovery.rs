@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Inner, UserError, Users, Visit, link, reset_mail};
+use super::{UserError, Users, UsersInner, Visit, link, reset_mail};
 use crate::accounts::passwords::{HashError, Password};
 use crate::domain::ResetId;
 use crate::domain::token::Token;
@@ -37,8 +37,8 @@ impl Users {
         let hash = self.0.passwords.hash(new).await?;
         // Replace only the verified password, because another change may have come first.
         let (version, keep) = (Some(user.password_version), Some(session.id));
-        let act = self.act(visit, now);
-        let set = context.store.set_password(&act, user.id, version, &hash, keep).await?;
+        let audit_context = self.audit_context(visit, now);
+        let set = context.store.set_password(&audit_context, user.id, version, &hash, keep).await?;
         if set { Ok(()) } else { Err(UserError::WrongCredentials) }
     }
 
@@ -66,7 +66,7 @@ impl Users {
     }
 
     async fn mail_reset(&self, email: EmailAddress) -> Result<(), UserError> {
-        let Inner { context, .. } = &*self.0;
+        let UsersInner { context, .. } = &*self.0;
         let (mailer, public_url) = self.mail()?;
         let Some(user) = context.store.user_named(&email).await? else { return Ok(()) };
         let (now, token) = (context.clock.now(), self.token());
@@ -99,8 +99,8 @@ impl Users {
         let digest = token.digest();
         let user = context.store.reset(digest, now).await?.ok_or(UserError::InvalidLink)?;
         let hash = self.0.passwords.hash(new).await?;
-        let act = self.act_of(user, address, now);
-        let user = context.store.complete_reset(&act, digest, &hash).await?;
+        let audit_context = self.audit_context_of(user, address, now);
+        let user = context.store.complete_reset(&audit_context, digest, &hash).await?;
         user.map(|_| ()).ok_or(UserError::InvalidLink)
     }
 }

@@ -42,12 +42,17 @@ impl Users {
     }
 
     /// Returns the audit data for a change by the signed-in user.
-    pub(super) fn act(&self, visit: &Visit, now: Timestamp) -> AuditContext {
-        self.act_of(visit.session.user, visit.address, now)
+    pub(super) fn audit_context(&self, visit: &Visit, now: Timestamp) -> AuditContext {
+        self.audit_context_of(visit.session.user, visit.address, now)
     }
 
     /// Returns the audit data for a change by a user from this address.
-    pub(super) fn act_of(&self, user: UserId, address: IpAddr, now: Timestamp) -> AuditContext {
+    pub(super) fn audit_context_of(
+        &self,
+        user: UserId,
+        address: IpAddr,
+        now: Timestamp,
+    ) -> AuditContext {
         let author = Author { actor: Actor::User(user), origin: Origin::Client(address) };
         AuditContext { now, author, entry: AuditId::new(now, self.0.context.random.bits()) }
     }

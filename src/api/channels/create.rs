@@ -5,7 +5,7 @@ use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 
 use super::record::SecretRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
@@ -31,7 +31,7 @@ use crate::notifications::{ChannelCreation, ChannelWithSecret};
 )]
 pub(super) async fn create_channel(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     JsonBody(body): JsonBody,
 ) -> Result<Response, ApiError> {
     let request: ChannelCreation = object(&body)?;

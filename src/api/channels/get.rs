@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ChannelRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{NoSuchChannel, Usual};
 use crate::api::reply::Data;
@@ -23,7 +23,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn get_channel(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
+    ReadAccess(account): ReadAccess,
     ChannelInPath(id): ChannelInPath,
 ) -> Result<Data<ChannelRecord>, ApiError> {
     Ok(Data::of(api.notifications.channel(account, id).await?.into()))

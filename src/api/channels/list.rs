@@ -3,9 +3,9 @@
 use axum::extract::State;
 
 use super::record::ChannelRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
-use crate::api::query::Query;
+use crate::api::query::QueryParameters;
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::domain::field_errors::FieldErrors;
@@ -31,14 +31,14 @@ use crate::notifications::ChannelFilter;
 )]
 pub(super) async fn list_channels(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
-    query: Query,
+    ReadAccess(account): ReadAccess,
+    query: QueryParameters,
 ) -> Result<Data<Vec<ChannelRecord>>, ApiError> {
     let channels = api.notifications.channels(account, read(query)?).await?;
     Ok(Data::of(channels.into_iter().map(ChannelRecord::from).collect()))
 }
 
-fn read(mut query: Query) -> Result<ChannelFilter, FieldErrors> {
+fn read(mut query: QueryParameters) -> Result<ChannelFilter, FieldErrors> {
     let kind = query.one_of("type", ChannelType::ALL);
     let verified = query.flag("verified");
     query.finish(ChannelFilter { kind, verified })

@@ -22,7 +22,7 @@ pub(in crate::api) struct ChannelRecord {
     /// A name for people.
     #[schema(examples("On call"))]
     label: String,
-    /// Whether a test notification has arrived with the present configuration.
+    /// `true` if a test notification has arrived with the present configuration.
     verified: bool,
     #[schema(schema_with = schemas::instant)]
     created_at: Timestamp,

@@ -4,14 +4,14 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{Forbidden, NoSuchChannel, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ChannelId;
 
-/// What was deleted.
+/// The channel that was deleted.
 #[derive(Serialize, ToSchema)]
 pub(super) struct DeletedChannel {
     #[schema(value_type = String)]
@@ -35,7 +35,7 @@ pub(super) struct DeletedChannel {
 )]
 pub(super) async fn delete_channel(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
 ) -> Result<Data<DeletedChannel>, ApiError> {
     api.notifications.delete_channel(account, call, id).await?;

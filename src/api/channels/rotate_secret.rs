@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::SecretRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{ChannelUnchanged, Usual};
@@ -30,7 +30,7 @@ use crate::notifications::SecretRotation;
 )]
 pub(super) async fn rotate_secret(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
     JsonBody(body): JsonBody,
 ) -> Result<Data<SecretRecord>, ApiError> {

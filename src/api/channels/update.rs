@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::SecretRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{ChannelUnchanged, Usual};
@@ -30,7 +30,7 @@ use crate::notifications::ChannelUpdate;
 )]
 pub(super) async fn put_channel(
     state: State<SharedApi>,
-    writer: Writer,
+    writer: WriteAccess,
     id: ChannelInPath,
     body: JsonBody,
 ) -> Result<Data<SecretRecord>, ApiError> {
@@ -54,7 +54,7 @@ pub(super) async fn put_channel(
 )]
 pub(super) async fn patch_channel(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
     JsonBody(body): JsonBody,
 ) -> Result<Data<SecretRecord>, ApiError> {

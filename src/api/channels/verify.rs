@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ChannelRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::id::ChannelInPath;
 use crate::api::limits::exceeded;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchChannel, NotVerified, Usual};
@@ -30,7 +30,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn verify_channel(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
 ) -> Result<Data<ChannelRecord>, ApiError> {
     let now = api.clock.now();

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::DeliveryRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::id::DeliveryInPath;
 use crate::api::openapi::{NoSuchDelivery, Usual};
 use crate::api::reply::Data;
@@ -23,7 +23,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn get_delivery(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
+    ReadAccess(account): ReadAccess,
     DeliveryInPath(id): DeliveryInPath,
 ) -> Result<Data<DeliveryRecord>, ApiError> {
     Ok(Data::of(api.notifications.delivery(account, id).await?.into()))

@@ -5,10 +5,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::record::DeliveryRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::Paging;
-use crate::api::query::Query;
+use crate::api::query::QueryParameters;
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::alert::delivery::DeliveryStatus;
@@ -58,8 +58,8 @@ pub(super) struct Deliveries {
 )]
 pub(super) async fn list_deliveries(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
-    query: Query,
+    ReadAccess(account): ReadAccess,
+    query: QueryParameters,
 ) -> Result<Data<Deliveries>, ApiError> {
     let (query, paging) = read(query)?;
     let page = match query {
@@ -79,7 +79,7 @@ pub(super) async fn list_deliveries(
 
 /// Reads the query parameters. The query is absent if `channelId` or `scheduleId` is malformed: no
 /// delivery can match it, so the page is empty.
-fn read(mut query: Query) -> Result<(Option<DeliveryQuery>, Paging), FieldErrors> {
+fn read(mut query: QueryParameters) -> Result<(Option<DeliveryQuery>, Paging), FieldErrors> {
     let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
     let channel = query.id("channelId").map(|text| text.parse()).transpose();
     let schedule = query.id("scheduleId").map(|text| text.parse()).transpose();

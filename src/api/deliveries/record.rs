@@ -17,7 +17,7 @@ pub(in crate::api) struct DeliveryRecord {
     /// The same for all deliveries of one event, and in what receivers get.
     #[schema(value_type = String, examples("evt_01HF7YAT000000000000000007"))]
     event_id: EventId,
-    /// What it tells.
+    /// The kind of alert.
     #[serde(rename = "type")]
     #[schema(schema_with = schemas::alert_kind)]
     kind: &'static str,
@@ -52,7 +52,7 @@ pub(in crate::api) struct DeliveryRecord {
     /// The last answer's.
     #[schema(required)]
     status_code: Option<u16>,
-    /// When the event happened.
+    /// The time of the event.
     #[schema(schema_with = schemas::instant)]
     occurred_at_utc: Timestamp,
     #[schema(schema_with = schemas::instant)]

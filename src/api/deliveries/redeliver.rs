@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::DeliveryRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::id::DeliveryInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchDelivery, Usual};
 use crate::api::reply::Data;
@@ -28,7 +28,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn redeliver(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     DeliveryInPath(id): DeliveryInPath,
 ) -> Result<Data<DeliveryRecord>, ApiError> {
     Ok(Data::of(api.notifications.redeliver(account, call, id).await?.into()))

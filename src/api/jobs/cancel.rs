@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::JobRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
 use crate::api::reply::Data;
@@ -28,7 +28,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn cancel_job(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     JobInPath(id): JobInPath,
 ) -> Result<Data<JobRecord>, ApiError> {
     Ok(Data::of(api.schedules.cancel_job(account, call, id).await?.into()))

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::JobWithAttempts;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{NoSuchJob, Usual};
 use crate::api::reply::Data;
@@ -23,7 +23,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn get_job(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
+    ReadAccess(account): ReadAccess,
     JobInPath(id): JobInPath,
 ) -> Result<Data<JobWithAttempts>, ApiError> {
     let (job, attempts) = api.schedules.job(account, id).await?;

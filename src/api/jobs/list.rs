@@ -5,10 +5,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::record::JobRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::Paging;
-use crate::api::query::Query;
+use crate::api::query::QueryParameters;
 use crate::api::reply::Data;
 use crate::api::{ApiError, PAGE_BYTES, SharedApi, cursor, schemas};
 use crate::domain::ScheduleId;
@@ -29,7 +29,7 @@ pub(super) struct Jobs {
     jobs: Vec<JobRecord>,
     page: u32,
     page_size: u32,
-    /// How many jobs the filters let through; exact to 10,000 and not above.
+    /// The number of jobs that match the filters; exact up to 10,000.
     total: u64,
     total_pages: u64,
     /// Where the next page begins, if there is one.
@@ -63,8 +63,8 @@ pub(super) struct Jobs {
 )]
 pub(super) async fn list_jobs(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
-    query: Query,
+    ReadAccess(account): ReadAccess,
+    query: QueryParameters,
 ) -> Result<Data<Jobs>, ApiError> {
     let (query, paging) = read(query)?;
     let page = match query {
@@ -84,7 +84,7 @@ pub(super) async fn list_jobs(
 
 /// Reads the query parameters. The query is absent if `scheduleId` is malformed: no job can match
 /// it, so the page is empty.
-fn read(mut query: Query) -> Result<(Option<JobQuery>, Paging), FieldErrors> {
+fn read(mut query: QueryParameters) -> Result<(Option<JobQuery>, Paging), FieldErrors> {
     let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
     let schedule = query.id("scheduleId").map(|text| text.parse::<ScheduleId>());
     let after = cursor::job(&mut query);

@@ -19,14 +19,14 @@ pub(super) struct JobRecord {
     schedule_id: ScheduleId,
     #[schema(schema_with = schemas::job_status)]
     status: &'static str,
-    /// What made it.
+    /// The cause of the job.
     #[schema(schema_with = schemas::trigger)]
     trigger: &'static str,
     #[schema(schema_with = schemas::instant)]
     scheduled_run_at_utc: Timestamp,
-    /// How many attempts have begun.
+    /// The number of attempts that have begun.
     attempt_number: u8,
-    /// How many there can be.
+    /// The maximum number of attempts.
     max_attempts: u8,
     #[schema(required, schema_with = schemas::instant_or_null)]
     next_attempt_at_utc: Option<Timestamp>,
@@ -47,7 +47,7 @@ pub(super) struct JobRecord {
     #[schema(required)]
     response_headers: Option<String>,
     response_truncated: bool,
-    /// When the first attempt began.
+    /// The start of the first attempt.
     #[schema(required, schema_with = schemas::instant_or_null)]
     started_at_utc: Option<Timestamp>,
     #[schema(required, schema_with = schemas::instant_or_null)]

@@ -2,14 +2,12 @@
 
 use axum::extract::State;
 
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::JobId;
-use crate::domain::job::Trigger;
-use crate::telemetry::traces::{MadeSpan, Subject};
 
 /// Run a finished job again
 ///
@@ -30,11 +28,8 @@ use crate::telemetry::traces::{MadeSpan, Subject};
 )]
 pub(super) async fn retry_job(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     JobInPath(id): JobInPath,
 ) -> Result<Data<JobId>, ApiError> {
-    let job = api.schedules.retry_job(account, call, id).await?;
-    let subject = Subject { job, schedule: None, account: Some(account) };
-    MadeSpan { subject, trigger: Trigger::Retry, recorded_at: api.clock.now() }.end();
-    Ok(Data::of(job))
+    Ok(Data::of(api.schedules.retry_job(account, call, id).await?))
 }

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::PreferenceRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{NoSuchSchedule, Usual};
 use crate::api::reply::Data;
@@ -25,7 +25,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn get_preference(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
+    ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Data<PreferenceRecord>, ApiError> {
     Ok(Data::of(api.notifications.preference(account, id).await?.into()))

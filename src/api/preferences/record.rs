@@ -26,7 +26,7 @@ pub(super) struct PreferenceRecord {
     /// Failures in a row before the first alert.
     #[schema(minimum = 1, maximum = 1000)]
     failure_threshold: u32,
-    /// Whether a success after an alert raises one, too.
+    /// `true` if a success after an alert raises one, too.
     notify_on_recovery: bool,
     /// While the schedule goes on failing, the minutes between alerts; null: each failure raises
     /// one.

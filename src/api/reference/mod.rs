@@ -34,11 +34,9 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .routes(routes!(get_reference))
         .routes(routes!(get_reference_file))
         .route("/docs/", get(redirect_to_reference))
-        .route("/", get(redirect_to_reference))
 }
 
-/// Leads from the start page and from `/docs/` to the reference. Both are conveniences, not part of the
-/// documented API.
+/// Leads from `/docs/` to the reference. This is a convenience, not part of the documented API.
 async fn redirect_to_reference(State(api): State<SharedApi>) -> Response {
     let page = format!("{}/docs", api.base_path.as_str());
     let location = [(header::LOCATION, page.as_str())];

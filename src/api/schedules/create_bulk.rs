@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::body::BulkBody;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
 use crate::api::reply::{self, Data};
@@ -14,7 +14,7 @@ use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
 use crate::schedules::ScheduleBatch;
 
-/// What was created.
+/// The schedules that were created.
 #[derive(Serialize, ToSchema)]
 pub(super) struct CreatedSchedules {
     count: usize,
@@ -48,7 +48,7 @@ pub(super) struct CreatedSchedule {
 )]
 pub(super) async fn create_schedules(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     BulkBody(body): BulkBody,
 ) -> Result<Response, ApiError> {
     let created = api.schedules.create_bulk(account, call, ScheduleBatch::parse(&body)?).await?;

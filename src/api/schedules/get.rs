@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ScheduleRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{NoSuchSchedule, Usual};
 use crate::api::reply::Data;
@@ -23,7 +23,7 @@ use crate::api::{ApiError, SharedApi};
 )]
 pub(super) async fn get_schedule(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
+    ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Data<ScheduleRecord>, ApiError> {
     let schedule = api.schedules.get(account, id).await?;

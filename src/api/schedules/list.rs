@@ -7,10 +7,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::record::ScheduleRecord;
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::Paging;
-use crate::api::query::Query;
+use crate::api::query::QueryParameters;
 use crate::api::{ApiError, PAGE_BYTES, SharedApi, cursor, reply, schemas};
 use crate::domain::schedule::HttpMethod;
 use crate::schedules::FieldErrors;
@@ -33,13 +33,13 @@ pub(super) struct ScheduleList {
     pagination: Pagination,
 }
 
-/// Which page it is.
+/// The position of the page in the list.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Pagination {
     page: u32,
     page_size: u32,
-    /// How many schedules the filters let through.
+    /// The number of schedules that match the filters.
     total: u64,
     total_pages: u64,
     /// Where the next page begins, if there is one.
@@ -72,8 +72,8 @@ pub(super) struct Pagination {
 )]
 pub(super) async fn list_schedules(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
-    query: Query,
+    ReadAccess(account): ReadAccess,
+    query: QueryParameters,
 ) -> Result<Response, ApiError> {
     let (query, paging) = read(query)?;
     let SchedulePage { schedules, total, has_more } = api.schedules.list(account, &query).await?;
@@ -89,7 +89,7 @@ pub(super) async fn list_schedules(
     Ok(reply::json(StatusCode::OK, &list))
 }
 
-fn read(mut query: Query) -> Result<(ScheduleQuery, Paging), FieldErrors> {
+fn read(mut query: QueryParameters) -> Result<(ScheduleQuery, Paging), FieldErrors> {
     let paging = Paging::read(&mut query, LARGEST_PAGE, LARGEST_PAGE);
     let sort = sort(&mut query);
     let after = cursor::schedule(&mut query, sort);
@@ -97,6 +97,7 @@ fn read(mut query: Query) -> Result<(ScheduleQuery, Paging), FieldErrors> {
         contains: query.text("q"),
         is_enabled: query.flag("isEnabled"),
         http_method: query.one_of("httpMethod", HttpMethod::ALL),
+        is_failing: None,
         sort,
         offset: if after.is_some() { 0 } else { paging.offset() },
         after,
@@ -106,7 +107,7 @@ fn read(mut query: Query) -> Result<(ScheduleQuery, Paging), FieldErrors> {
     query.finish((asked, paging))
 }
 
-fn sort(query: &mut Query) -> ScheduleSort {
+fn sort(query: &mut QueryParameters) -> ScheduleSort {
     let newest = ScheduleSort { field: SortField::CreatedAt, descending: true };
     let Some(text) = query.text("sort") else { return newest };
     let (name, descending) = match text.strip_prefix('-') {

@@ -4,23 +4,23 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::body::JsonBody;
 use crate::api::openapi::{BadBody, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::domain::Timestamp;
-use crate::domain::cron::Run;
+use crate::domain::cron::FutureRun;
 use crate::domain::request_body::object;
 use crate::schedules::{Preview, PreviewRequest};
 
-/// What an expression means.
+/// The meaning of an expression.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Explanation {
     #[schema(examples("At 02:30"))]
     description: String,
     runs: Vec<PlannedRun>,
-    /// What may surprise its author.
+    /// Warnings about effects that its author may not expect.
     warnings: Vec<String>,
 }
 
@@ -29,16 +29,16 @@ pub(super) struct Explanation {
 pub(super) struct PlannedRun {
     #[schema(schema_with = schemas::instant)]
     utc: Timestamp,
-    /// What the wall shows then, with its offset.
+    /// The same instant as a local time with its offset.
     #[schema(examples("2030-03-31T03:00:00+02:00"))]
     local: String,
-    /// What a change of the clock has to do with it, if it has.
+    /// The effect of a change of the clock on this run, if there is one.
     #[schema(required)]
     note: Option<String>,
 }
 
-impl From<Run> for PlannedRun {
-    fn from(Run { utc, local, note }: Run) -> Self {
+impl From<FutureRun> for PlannedRun {
+    fn from(FutureRun { utc, local, note }: FutureRun) -> Self {
         Self { utc, local, note }
     }
 }
@@ -57,7 +57,7 @@ impl From<Run> for PlannedRun {
 )]
 pub(super) async fn preview_schedule(
     State(api): State<SharedApi>,
-    _: Reader,
+    _: ReadAccess,
     JsonBody(body): JsonBody,
 ) -> Result<Data<Explanation>, ApiError> {
     let request: PreviewRequest = object(&body)?;

@@ -4,14 +4,14 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
 
-/// What was deleted.
+/// The schedule that was deleted.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Deleted {
     #[schema(value_type = String)]
@@ -36,7 +36,7 @@ pub(super) struct Deleted {
 )]
 pub(super) async fn delete_schedule(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Data<Deleted>, ApiError> {
     api.schedules.delete(account, call, id).await?;

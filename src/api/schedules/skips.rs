@@ -4,11 +4,11 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::authentication::Reader;
+use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{BadQuery, NoSuchSchedule, Usual};
 use crate::api::paging::Paging;
-use crate::api::query::Query;
+use crate::api::query::QueryParameters;
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::Timestamp;
@@ -73,16 +73,16 @@ impl From<Skip> for SkipRecord {
 )]
 pub(super) async fn list_skips(
     State(api): State<SharedApi>,
-    Reader(account): Reader,
+    ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
-    query: Query,
+    query: QueryParameters,
 ) -> Result<Data<Skips>, ApiError> {
     let SkipPage { skips, next } = api.schedules.skips(account, id, &read(query)?).await?;
     let skips = skips.into_iter().map(SkipRecord::from).collect();
     Ok(Data::of(Skips { skips, next_cursor: next.map(cursor::after_skip) }))
 }
 
-fn read(mut query: Query) -> Result<SkipQuery, FieldErrors> {
+fn read(mut query: QueryParameters) -> Result<SkipQuery, FieldErrors> {
     let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
     let asked = SkipQuery {
         from: query.instant("from"),

@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ScheduleRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
@@ -29,7 +29,7 @@ use crate::schedules::ScheduleSwitch;
 )]
 pub(super) async fn toggle_schedule(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
 ) -> Result<Data<ScheduleRecord>, ApiError> {

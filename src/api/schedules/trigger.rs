@@ -6,17 +6,16 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
 use crate::api::{ApiError, SharedApi, reply};
 use crate::domain::JobId;
-use crate::domain::job::Trigger;
-use crate::telemetry::traces::{MadeSpan, Subject};
 
 /// The job that was made.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Triggered {
+#[schema(as = Triggered)]
+pub(super) struct TriggeredJob {
     /// The job's id.
     #[schema(value_type = String, examples("job_01HF7YAT000000000000000007"))]
     data: JobId,
@@ -33,7 +32,7 @@ pub(super) struct Triggered {
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "The new job's id", body = Triggered),
+        (status = 200, description = "The new job's id", body = TriggeredJob),
         Forbidden,
         NoSuchSchedule,
         Usual,
@@ -41,17 +40,14 @@ pub(super) struct Triggered {
 )]
 pub(super) async fn trigger_schedule(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
 ) -> Result<Response, ApiError> {
-    let job = api.schedules.trigger(account, call, id).await?;
-    let subject = Subject { job, schedule: Some(id), account: Some(account) };
-    MadeSpan { subject, trigger: Trigger::Manual, recorded_at: api.clock.now() }.end();
-    Ok(answer(job))
+    Ok(answer(api.schedules.trigger(account, call, id).await?))
 }
 
 /// Returns the answer to a trigger, from the new job's id.
 pub(super) fn answer(data: JobId) -> Response {
     let message = "Schedule triggered successfully";
-    reply::json(StatusCode::OK, &Triggered { data, success: true, message })
+    reply::json(StatusCode::OK, &TriggeredJob { data, success: true, message })
 }

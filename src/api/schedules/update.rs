@@ -3,7 +3,7 @@
 use axum::extract::State;
 
 use super::record::ScheduleRecord;
-use crate::api::authentication::Writer;
+use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
@@ -30,7 +30,7 @@ use crate::schedules::ScheduleUpdate;
 )]
 pub(super) async fn put_schedule(
     state: State<SharedApi>,
-    writer: Writer,
+    writer: WriteAccess,
     id: ScheduleInPath,
     body: JsonBody,
 ) -> Result<Data<ScheduleRecord>, ApiError> {
@@ -54,7 +54,7 @@ pub(super) async fn put_schedule(
 )]
 pub(super) async fn patch_schedule(
     State(api): State<SharedApi>,
-    Writer(account, call): Writer,
+    WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
 ) -> Result<Data<ScheduleRecord>, ApiError> {

@@ -12,7 +12,7 @@ use http::{HeaderValue, header};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::authentication::Visitor;
+use super::authentication::AnonymousCaller;
 use super::id::UnsubscribeLink;
 use super::openapi::OpenPage;
 use super::{ApiError, SharedApi};
@@ -42,7 +42,7 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
     ),
     responses((status = 200, description = "A page", body = String, content_type = "text/html"), OpenPage),
 )]
-async fn ask_to_unsubscribe(_: Visitor) -> Response {
+async fn ask_to_unsubscribe(_: AnonymousCaller) -> Response {
     page(ASK)
 }
 
@@ -63,7 +63,7 @@ async fn ask_to_unsubscribe(_: Visitor) -> Response {
 )]
 async fn unsubscribe(
     State(api): State<SharedApi>,
-    _: Visitor,
+    _: AnonymousCaller,
     UnsubscribeLink(link): UnsubscribeLink,
 ) -> Result<Response, ApiError> {
     if let Some((account, channel, token)) = link {

@@ -35,7 +35,7 @@ const SOON: Duration = Duration::from_secs(30 * 86_400);
 const POSTGRES_BEGINS: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// A server with a certificate.
-struct Server {
+struct CertifiedServer {
     setting: &'static str,
     host: String,
     port: u16,
@@ -73,13 +73,13 @@ fn of_file(file: &CertificateFile, now: Timestamp) -> Vec<Diagnosis> {
     unreadable.chain(earliest).map(diagnosis).collect()
 }
 
-fn servers(config: &Config) -> Vec<Server> {
+fn servers(config: &Config) -> Vec<CertifiedServer> {
     let mut all = Vec::new();
     let mut add = |setting, servers: Vec<(String, u16)>, asks| {
         let server = |(host, port): (String, u16)| {
             // An IPv6 address has brackets in a URL, but must have none for a connection.
             let host = host.trim_matches(['[', ']']).to_owned();
-            Server { setting, host, port, asks }
+            CertifiedServer { setting, host, port, asks }
         };
         all.extend(servers.into_iter().map(server));
     };
@@ -95,7 +95,7 @@ fn servers(config: &Config) -> Vec<Server> {
 
 /// Reports the certificate of a server. Returns `None` if the server does not support TLS or does
 /// not answer: its own check reports that.
-async fn of_server(server: &Server, now: Timestamp) -> Option<Diagnosis> {
+async fn of_server(server: &CertifiedServer, now: Timestamp) -> Option<Diagnosis> {
     let shown = timeout(PATIENCE, shown_by(server)).await.ok()?.ok()??;
     let what = format!("the certificate of {}:{}", server.host, server.port);
     Some(Diagnosis { setting: server.setting, finding: of_certificate(&what, &shown, now) })
@@ -118,7 +118,7 @@ fn of_certificate(what: &str, certificate: &CertificateDer<'_>, now: Timestamp) 
 }
 
 /// Returns the certificate that a server presents, or `None` if it presents none.
-async fn shown_by(server: &Server) -> io::Result<Option<CertificateDer<'static>>> {
+async fn shown_by(server: &CertifiedServer) -> io::Result<Option<CertificateDer<'static>>> {
     let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
     if server.asks {
         stream.write_all(&POSTGRES_BEGINS).await?;

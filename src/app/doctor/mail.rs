@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Diagnosis;
-use crate::channels::email::{MailError, Mailer, Security, Settings};
+use crate::channels::email::{MailError, MailSettings, Mailer, Security};
 use crate::config::Config;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::finding::Finding;
@@ -21,7 +21,7 @@ pub(super) async fn check_up(config: &Config) -> Option<Diagnosis> {
     })
 }
 
-fn said(settings: &Settings) -> String {
+fn said(settings: &MailSettings) -> String {
     let over = match settings.security {
         Security::Tls | Security::StartTls => "over TLS",
         Security::Open => "without TLS",
@@ -32,7 +32,7 @@ fn said(settings: &Settings) -> String {
 
 /// Reports an error. An error that may be temporary is only a warning: mails wait until the server
 /// is available again.
-fn of_error(settings: &Settings, error: &MailError) -> Diagnosis {
+fn of_error(settings: &MailSettings, error: &MailError) -> Diagnosis {
     let server = format!("the mail server {}:{}", settings.host, settings.port);
     let (code, status, reason) = match error {
         MailError::Refused { code, status, reason, .. } => (*code, *status, reason),
@@ -69,9 +69,9 @@ mod tests {
     use crate::domain::finding::Grade;
 
     #[test]
-    fn what_passes_by_itself_is_no_failure() {
+    fn a_temporary_refusal_is_no_failure() {
         let from = "a@example.com".parse().expect("an address");
-        let settings = Settings::of_url("smtp://mail.example.com", Some(&from)).expect("read");
+        let settings = MailSettings::of_url("smtp://mail.example.com", Some(&from)).expect("read");
         let settings = settings.expect("a server");
         let grade = |code, status| {
             let (host, reason) = (settings.host.clone(), "why".to_owned());

@@ -6,6 +6,7 @@
 
 mod certificates;
 mod mail;
+mod oidc;
 mod secrets;
 
 use crate::cluster::etcd;
@@ -27,16 +28,18 @@ pub struct Diagnosis {
 /// Checks all servers, files and keys of `config`. The number of database connections is checked
 /// for this number of `replicas`; by default for the replicas that are alive, but at least one.
 pub async fn diagnose(config: &Config, replicas: Option<u32>, clock: &Clock) -> Vec<Diagnosis> {
-    let (secrets, (peers, alive), certificates, mail) = tokio::join!(
+    let (secrets, (peers, alive), certificates, mail, oidc) = tokio::join!(
         secrets::check_up(config),
         of_peers(config, clock),
         certificates::check_up(config, clock),
         mail::check_up(config),
+        oidc::check_up(config, clock),
     );
     let mut all = named("secrets.keys_file", secrets);
     all.extend(of_store(config, replicas.unwrap_or(alive.max(1)), clock).await);
     all.extend(peers);
     all.extend(mail);
+    all.extend(oidc);
     all.extend(certificates);
     all
 }

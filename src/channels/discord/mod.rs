@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::chat_url::{AllowedHosts, WebhookRule};
 use super::contract::{Adapter, Configured, Destination, SendError, Sent};
-use super::fields::{Fields, read, write};
+use super::fields::{ConfigFields, read, write};
 use super::message::Message;
 use super::provider::{Provider, ProviderCall, ProviderClient, mask_of_url};
 use crate::domain::alert::content::Alert;
@@ -75,7 +75,7 @@ impl Adapter for Discord {
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
     ) -> Result<Configured, FieldErrors> {
-        let mut fields = Fields::new(given);
+        let mut fields = ConfigFields::new(given);
         let url = fields.webhook_url(&RULE, &self.allowed, &self.provider);
         let webhook_url = fields.finish(url)?.url().to_string();
         let config = write(&DiscordConfig { webhook_url }, current);

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::compose::domain;
 use super::error::MailError;
-use super::settings::{Security, Settings};
+use super::settings::{MailSettings, Security};
 use crate::channels::text::one_line;
 use crate::domain::alert::delivery::DeliveryError;
 
@@ -38,14 +38,14 @@ const LONGEST_REPLY: usize = 500;
 
 /// The server's reply to an accepted mail.
 #[derive(Debug)]
-pub struct Receipt {
+pub struct MailReceipt {
     /// The reply code.
     pub status: u16,
     /// The reply's text.
     pub text: String,
 }
 
-impl From<&Response> for Receipt {
+impl From<&Response> for MailReceipt {
     fn from(response: &Response) -> Self {
         let text: Vec<_> = response.message().collect();
         Self { status: response.code().into(), text: one_line(&text.join(" "), LONGEST_REPLY) }
@@ -53,27 +53,27 @@ impl From<&Response> for Receipt {
 }
 
 /// A pool of connections to one mail server.
-pub struct Connections {
-    settings: Settings,
+pub struct MailConnections {
+    settings: MailSettings,
     permits: Semaphore,
     idle: Mutex<Vec<AsyncSmtpConnection>>,
 }
 
-impl Connections {
+impl MailConnections {
     /// Creates a pool without connections.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: MailSettings) -> Self {
         let permits = Semaphore::new(MOST_CONNECTIONS);
         Self { settings, permits, idle: Mutex::default() }
     }
 
     /// Returns the settings of the server.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &MailSettings {
         &self.settings
     }
 
     /// Sends a mail over an idle or a new connection. If the caller stops waiting, the connection
     /// is closed.
-    pub async fn send(&self, message: &Message) -> Result<Receipt, MailError> {
+    pub async fn send(&self, message: &Message) -> Result<MailReceipt, MailError> {
         let _permit = self.permits.acquire().await;
         let (envelope, mail) = (message.envelope(), message.formatted());
         if let Some(mut connection) = self.idle().await {
@@ -110,7 +110,7 @@ impl Connections {
     }
 
     /// Returns a connection to the pool for the next mail.
-    fn finish(&self, connection: AsyncSmtpConnection, response: &Response) -> Receipt {
+    fn finish(&self, connection: AsyncSmtpConnection, response: &Response) -> MailReceipt {
         self.lock().push(connection);
         response.into()
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compose::{Letter, compose};
-use super::connections::{Connections, Receipt};
+use super::connections::{MailConnections, MailReceipt};
 use super::error::MailError;
-use super::settings::Settings;
+use super::settings::MailSettings;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::user::EmailAddress;
 
@@ -27,7 +27,7 @@ pub struct Mail {
 
 /// Sends mails through one server. All clones share its connections.
 #[derive(Clone)]
-pub struct Mailer(Arc<Connections>);
+pub struct Mailer(Arc<MailConnections>);
 
 impl fmt::Debug for Mailer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,8 +37,8 @@ impl fmt::Debug for Mailer {
 
 impl Mailer {
     /// Creates a mailer for this server. It connects when the first mail is sent.
-    pub fn new(settings: Settings) -> Self {
-        Self(Arc::new(Connections::new(settings)))
+    pub fn new(settings: MailSettings) -> Self {
+        Self(Arc::new(MailConnections::new(settings)))
     }
 
     /// Returns the sender of all mails.
@@ -68,7 +68,7 @@ impl Mailer {
         &self,
         letter: &Letter,
         patience: Duration,
-    ) -> Result<Receipt, MailError> {
+    ) -> Result<MailReceipt, MailError> {
         let message = compose(self.from(), letter)?;
         self.within(patience, self.0.send(&message)).await
     }
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_password_is_not_shown() {
-        let mailer = Mailer::new(Settings {
+        let mailer = Mailer::new(MailSettings {
             host: "mail.example.com".to_owned(),
             port: 25,
             security: Security::Open,

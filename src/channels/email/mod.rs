@@ -22,12 +22,12 @@ use subtle::ConstantTimeEq;
 
 pub use self::error::MailError;
 pub use self::mailer::{Mail, Mailer};
-pub use self::settings::{Security, Settings};
+pub use self::settings::{MailSettings, Security};
 
 use self::compose::Letter;
 use self::connections::MOST_CONNECTIONS;
 use super::contract::{Adapter, Configured, Destination, SendError, Sent};
-use super::fields::{Fields, read, write};
+use super::fields::{ConfigFields, read, write};
 use super::message::Message;
 use super::text::one_line;
 use crate::domain::alert::Mask;
@@ -133,7 +133,7 @@ impl Adapter for Email {
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
     ) -> Result<Configured, FieldErrors> {
-        let mut fields = Fields::new(given);
+        let mut fields = ConfigFields::new(given);
         let to = fields.required("to").and_then(|text| match text.parse::<EmailAddress>() {
             Ok(address) => Some(address.to_string()),
             Err(_) => {

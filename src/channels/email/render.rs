@@ -6,7 +6,7 @@ const WHY: &str = "You get this mail because this address is a notification chan
 
 /// The content of a mail.
 #[derive(Debug)]
-pub struct Content {
+pub struct MailContent {
     /// The subject.
     pub subject: String,
     /// The plain text body.
@@ -16,8 +16,8 @@ pub struct Content {
 }
 
 /// Renders the content. `unsubscribe` is the URL of the unsubscribe page.
-pub fn render(message: &Message, unsubscribe: Option<&str>) -> Content {
-    Content {
+pub fn render(message: &Message, unsubscribe: Option<&str>) -> MailContent {
+    MailContent {
         subject: message.headline.clone(),
         text: text(message, unsubscribe),
         html: html(message, unsubscribe),
@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn snapshot() {
         assert_snapshot("email", |alert| {
-            let Content { subject, text, html } = render(&Message::new(alert), Some(UNSUBSCRIBE));
+            let MailContent { subject, text, html } =
+                render(&Message::new(alert), Some(UNSUBSCRIBE));
             format!("Subject: {subject}\n\n--- text\n{text}\n--- html\n{html}")
         });
     }

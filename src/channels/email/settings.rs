@@ -21,7 +21,7 @@ pub enum Security {
 
 /// The mail server and the sender of all mails.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct MailSettings {
     /// The server's name or address.
     pub host: String,
     /// The server's port.
@@ -41,7 +41,7 @@ pub struct Settings {
     pub from: EmailAddress,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for MailSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("host", &self.host)
@@ -55,7 +55,7 @@ impl fmt::Debug for Settings {
 /// The default ports for TLS from the first byte, for `STARTTLS`, and for no encryption.
 const PORTS: [u16; 3] = [465, 587, 25];
 
-impl Settings {
+impl MailSettings {
     /// Parses the URL of a server: `smtps://USER:PASSWORD@HOST:PORT` uses TLS, `smtp://` uses
     /// `STARTTLS`, and `smtp://HOST:PORT?tls=off` uses neither. Returns `None` if the URL or the
     /// sender is missing.
@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn mail_servers() {
         let from: EmailAddress = "a@example.com".parse().expect("an address");
-        let read = |url: &str| Settings::of_url(url, Some(&from)).map(|one| one.expect("a server"));
+        let read =
+            |url: &str| MailSettings::of_url(url, Some(&from)).map(|one| one.expect("a server"));
         let one = read("smtps://ann:p%40ss@mail.example.com").expect("read");
         assert_eq!(
             (one.host.as_str(), one.port, one.security),
@@ -134,7 +135,7 @@ mod tests {
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(Settings::of_url("", Some(&from)), Ok(None));
-        assert_eq!(Settings::of_url("smtp://a", None), Ok(None));
+        assert_eq!(MailSettings::of_url("", Some(&from)), Ok(None));
+        assert_eq!(MailSettings::of_url("smtp://a", None), Ok(None));
     }
 }

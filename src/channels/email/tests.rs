@@ -78,8 +78,8 @@ impl Server {
         Mailer::new(self.settings())
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> MailSettings {
+        MailSettings {
             host: "127.0.0.1".to_owned(),
             port: self.port,
             security: Security::Open,
@@ -215,7 +215,7 @@ async fn the_next_mail_does_not_read_the_replies_to_one_that_was_left() {
 }
 
 #[tokio::test]
-async fn what_the_server_says_is_told_without_the_address() {
+async fn the_servers_answer_is_told_without_the_address() {
     let server = Server::start(|_, command| match command {
         command if command.starts_with("RCPT") => Say("550 5.1.1 <ann@example.com>: unknown user"),
         command => accepting(command),
@@ -239,7 +239,7 @@ async fn a_refused_login_is_the_operators_to_mend() {
     });
     let server = server.await;
     let user = Some("marker-user".to_owned());
-    let mailer = Mailer::new(Settings { user, ..server.settings() });
+    let mailer = Mailer::new(MailSettings { user, ..server.settings() });
     let (email, to) = channel(mailer, None);
     let sent = email.send(&to, &alert(AlertKind::JobFailed), PATIENCE).await;
     let error = sent.expect_err("refused");
@@ -275,7 +275,7 @@ async fn a_changed_password_file_is_read_again() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let password_file = Some(file.path().to_owned());
     let user = Some("user".to_owned());
-    let mailer = Mailer::new(Settings { user, password_file, ..server.settings() });
+    let mailer = Mailer::new(MailSettings { user, password_file, ..server.settings() });
     std::fs::write(file.path(), "old\n").expect("written");
     let refused = mailer.send(&mail()).await.expect_err("refused").to_string();
     assert!(refused.contains("535"), "{refused}");

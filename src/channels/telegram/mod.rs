@@ -15,9 +15,9 @@ use serde_json::{Map, Value, json};
 
 use self::chat::ChatId;
 use super::contract::{Adapter, Configured, Destination, SendError, Sent};
-use super::fields::{Fields, read, write};
+use super::fields::{ConfigFields, read, write};
 use super::message::Message;
-use super::provider::{Answer, Provider, ProviderCall, ProviderClient};
+use super::provider::{Provider, ProviderAnswer, ProviderCall, ProviderClient};
 use crate::domain::alert::Mask;
 use crate::domain::alert::content::Alert;
 use crate::domain::alert::delivery::DeliveryError;
@@ -70,7 +70,7 @@ impl Telegram {
         method: &str,
         body: &Value,
         patience: Duration,
-    ) -> Result<Answer, SendError> {
+    ) -> Result<ProviderAnswer, SendError> {
         let secret = token.split_once(':').map(|(_, secret)| secret.to_owned());
         let call = ProviderCall {
             account: to.account,
@@ -113,7 +113,7 @@ impl Adapter for Telegram {
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
     ) -> Result<Configured, FieldErrors> {
-        let mut fields = Fields::new(given);
+        let mut fields = ConfigFields::new(given);
         let token = fields.required("botToken").map(str::trim);
         if token.is_some_and(|token| !is_token(token)) {
             fields.refuse("botToken", WRONG_TOKEN);

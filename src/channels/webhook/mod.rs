@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::contract::{Adapter, Configured, Destination, GeneratedSecret, SendError, Sent};
-use super::fields::{Fields, read, write};
+use super::fields::{ConfigFields, read, write};
 use super::provider::{Provider, ProviderCall, ProviderClient, mask_of_url};
 use crate::domain::Timestamp;
 use crate::domain::alert::content::Alert;
@@ -132,7 +132,7 @@ impl Adapter for Webhook {
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
     ) -> Result<Configured, FieldErrors> {
-        let mut fields = Fields::new(given);
+        let mut fields = ConfigFields::new(given);
         let url = fields.required("url");
         if let Some(Err(refused)) = url.map(|url| self.provider.check(url)) {
             fields.refuse("url", refused.to_string());

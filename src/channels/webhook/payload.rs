@@ -18,30 +18,30 @@ pub fn body(alert: &Alert) -> Vec<u8> {
     serde_json::to_vec(&event(alert)).unwrap_or_default()
 }
 
-fn event(alert: &Alert) -> Event<'_> {
-    Event {
+fn event(alert: &Alert) -> WebhookEvent<'_> {
+    WebhookEvent {
         id: alert.id,
         kind: alert.kind.as_str(),
         created_at: alert.created_at,
         version: VERSION,
-        data: Data { subject: subject(&alert.subject), dashboard_url: alert.link.as_deref() },
+        data: EventData { subject: subject(&alert.subject), dashboard_url: alert.link.as_deref() },
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Event<'a> {
+struct WebhookEvent<'a> {
     id: EventId,
     #[serde(rename = "type")]
     kind: &'static str,
     created_at: Timestamp,
     version: &'static str,
-    data: Data<'a>,
+    data: EventData<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data<'a> {
+struct EventData<'a> {
     #[serde(flatten)]
     subject: SubjectBody<'a>,
     dashboard_url: Option<&'a str>,
@@ -104,7 +104,7 @@ struct IncidentBody<'a> {
 #[serde(rename_all = "camelCase")]
 struct DigestBody<'a> {
     total: u32,
-    counts: Counts<'a>,
+    counts: KindCounts<'a>,
     names: &'a [String],
     since_utc: Timestamp,
     until_utc: Timestamp,
@@ -116,9 +116,9 @@ struct ChannelBody<'a> {
 }
 
 /// The number of alerts by kind: `{"job.failed": 200}`.
-struct Counts<'a>(&'a [(AlertKind, u32)]);
+struct KindCounts<'a>(&'a [(AlertKind, u32)]);
 
-impl Serialize for Counts<'_> {
+impl Serialize for KindCounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (kind, count) in self.0 {
@@ -191,7 +191,7 @@ fn incident_body(alert: &IncidentAlert) -> IncidentBody<'_> {
 fn digest_body(alert: &DigestAlert) -> DigestBody<'_> {
     DigestBody {
         total: alert.total(),
-        counts: Counts(&alert.counts),
+        counts: KindCounts(&alert.counts),
         names: &alert.names,
         since_utc: alert.since,
         until_utc: alert.until,

@@ -22,7 +22,7 @@ use crate::domain::Timestamp;
 use crate::runtime::{Clock, Tasks};
 use listening::Listening;
 use service::{Made, Service};
-use tally::{Seen, Tally};
+use tally::{Tally, TickState};
 
 /// The number of schedules to create.
 const SCHEDULES: usize = 3;
@@ -146,7 +146,9 @@ async fn follow(
                 continue;
             }
             match service.seen(schedule, tick).await {
-                Ok(Seen::Unfinished) if now < tick.plus(PATIENCE) => left.push((schedule, tick)),
+                Ok(TickState::Unfinished) if now < tick.plus(PATIENCE) => {
+                    left.push((schedule, tick));
+                }
                 Ok(seen) => tally.add(tick, seen),
                 Err(error) if now < tick.plus(PATIENCE) => {
                     output::complain(&format!("trying again: {error}"));

@@ -6,16 +6,16 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::tally::Seen;
+use super::tally::TickState;
 use crate::cli::CliError;
 use crate::domain::{AccountId, Timestamp};
-use crate::outbound::{Client, Request, Settings};
+use crate::outbound::{Client, OutboundSettings, Request};
 use crate::runtime::{Clock, Tasks};
 
 /// The timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A placeholder: the client separates accounts, but this command has only one.
-const NOBODY: AccountId = AccountId::from_bytes([0; 16]);
+const NO_ACCOUNT: AccountId = AccountId::from_bytes([0; 16]);
 
 /// A running service.
 pub(super) struct Service {
@@ -46,8 +46,11 @@ impl Service {
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         // The operator chooses the URL, so every address and port is allowed.
         let everything = ["0.0.0.0/0", "::/0"].map(|net| net.parse().expect("a network"));
-        let settings =
-            Settings { allow: everything.into(), deny_ports: Vec::new(), ..Settings::default() };
+        let settings = OutboundSettings {
+            allow: everything.into(),
+            deny_ports: Vec::new(),
+            ..OutboundSettings::default()
+        };
         let client = Client::new(settings, clock.clone(), tasks).map_err(CliError::failed)?;
         client.check(url).map_err(|error| CliError::usage(format!("--url {url}: {error}")))?;
         Ok(Self { base: url.trim_end_matches('/').to_owned(), headers, client })
@@ -75,11 +78,11 @@ impl Service {
     }
 
     /// Looks up the state of a tick.
-    pub(super) async fn seen(&self, made: &Made, tick: Timestamp) -> Result<Seen, CliError> {
+    pub(super) async fn seen(&self, made: &Made, tick: Timestamp) -> Result<TickState, CliError> {
         let path = format!("/v1/jobs?scheduleId={}&from={tick}&to={tick}&pageSize=5", made.id);
         let page = self.call(Method::GET, &path, None).await?;
         let jobs = page["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(Seen::of(jobs))
+        Ok(TickState::of(jobs))
     }
 
     pub(super) async fn remove(&self, made: &Made) -> Result<(), CliError> {
@@ -100,7 +103,7 @@ impl Service {
             headers: self.headers.clone(),
             body: body.map(|body| Bytes::from(body.to_string())),
         };
-        let answer = self.client.send(NOBODY, request, PATIENCE).await.result;
+        let answer = self.client.send(NO_ACCOUNT, request, PATIENCE).await.result;
         let answer =
             answer.map_err(|failure| CliError::failed(format!("{what}: {}", failure.message)))?;
         let mut told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();

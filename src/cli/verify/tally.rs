@@ -13,7 +13,7 @@ const LATE: Duration = Duration::from_secs(1);
 
 /// The state of a tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum TickState {
     /// There is no job, or it has not ended; it may still do so.
     Unfinished,
     /// There is one job, and it has ended.
@@ -29,7 +29,7 @@ pub(super) enum Seen {
     Several,
 }
 
-impl Seen {
+impl TickState {
     /// Derives the state of a tick from the list of its jobs.
     pub(super) fn of(jobs: &[Value]) -> Self {
         let ended = |job: &Value| matches!(job["status"].as_str(), Some("SUCCESS" | "FAILED"));
@@ -62,12 +62,12 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Adds the result of a tick.
-    pub(super) fn add(&mut self, tick: Timestamp, seen: Seen) {
+    pub(super) fn add(&mut self, tick: Timestamp, seen: TickState) {
         self.ticks += 1;
         match seen {
-            Seen::Unfinished => self.missed += 1,
-            Seen::Several => self.doubled += 1,
-            Seen::Ended { job, started, succeeded } => {
+            TickState::Unfinished => self.missed += 1,
+            TickState::Several => self.doubled += 1,
+            TickState::Ended { job, started, succeeded } => {
                 let lag = started.map_or(Duration::ZERO, |started| started.since(tick));
                 self.longest = self.longest.max(lag);
                 self.late += u32::from(lag > LATE);
@@ -130,7 +130,7 @@ mod tests {
         let tick = at("2030-01-01T00:01:00Z");
         let job = |status| json!({"id": "job_1", "status": status, "startedAtUtc": "2030-01-01T00:01:02.5Z"});
         let mut fine = Tally::default();
-        fine.add(tick, Seen::of(&[job("SUCCESS")]));
+        fine.add(tick, TickState::of(&[job("SUCCESS")]));
         assert!(fine.is_kept());
         assert_eq!(
             fine.to_string(),
@@ -141,12 +141,12 @@ mod tests {
         assert!(!fine.is_kept(), "the service says so, and nothing came");
         for wrong in [vec![], vec![job("PENDING")], vec![job("SUCCESS"), job("SUCCESS")]] {
             let mut tally = Tally::default();
-            tally.add(tick, Seen::of(&wrong));
+            tally.add(tick, TickState::of(&wrong));
             assert!(!tally.is_kept(), "{wrong:?}");
         }
         let unsent = json!({"id": "job_1", "status": "FAILED", "startedAtUtc": null});
         let mut tally = Tally::default();
-        tally.add(tick, Seen::of(&[unsent]));
+        tally.add(tick, TickState::of(&[unsent]));
         assert!(!tally.is_kept());
         tally.compare(&Listening::default());
         assert!(tally.to_string().starts_with("1 ticks: 1 missed, 0 doubled"), "{tally}");

@@ -7,10 +7,11 @@ use etcd_client::PutOptions;
 use futures_util::future::join_all;
 
 use super::connection::{DELETE, GRANT, PUT, REVOKE, STATUS, answer, connect, written};
-use super::failure::Failure;
-use super::inspection::{Seen, look};
-use super::membership::Keys;
+use super::failure::EtcdFailure;
+use super::inspection::look;
+use super::membership::EtcdKeys;
 use super::settings::ServerSettings;
+use crate::cluster::ClusterState;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 
@@ -29,7 +30,7 @@ pub struct Inspected {
     /// The findings, one for each check.
     pub findings: Vec<Finding>,
     /// The state of the cluster, if a server answers.
-    pub seen: Option<Seen>,
+    pub seen: Option<ClusterState>,
 }
 
 /// Checks all servers of `settings`.
@@ -72,7 +73,7 @@ async fn server(
     settings: &ServerSettings,
     turn: usize,
     clock: &Clock,
-) -> Result<Vec<Finding>, Failure> {
+) -> Result<Vec<Finding>, EtcdFailure> {
     let mut client = connect(clock, settings, turn).await?;
     let asked = clock.monotonic();
     let status = answer(clock, STATUS, client.status()).await?;
@@ -117,8 +118,8 @@ fn of_speed(took: Duration) -> Finding {
 
 /// Writes under the prefix, as a replica does, with the first server that permits it. Returns the
 /// duration of the write.
-async fn try_rights(settings: &ServerSettings, clock: &Clock) -> Result<Duration, Failure> {
-    let mut failed = Failure::Ended;
+async fn try_rights(settings: &ServerSettings, clock: &Clock) -> Result<Duration, EtcdFailure> {
+    let mut failed = EtcdFailure::Ended;
     for turn in 0..settings.endpoints.len() {
         match try_at(settings, turn, clock).await {
             Ok(took) => return Ok(took),
@@ -132,8 +133,8 @@ async fn try_at(
     settings: &ServerSettings,
     turn: usize,
     clock: &Clock,
-) -> Result<Duration, Failure> {
-    let key = Keys::new(&settings.prefix).trial();
+) -> Result<Duration, EtcdFailure> {
+    let key = EtcdKeys::new(&settings.prefix).trial();
     let mut client = connect(clock, settings, turn).await?;
     let lease = written(clock, GRANT, client.lease_grant(TRIAL_SECONDS, None)).await?.id();
     let begun = clock.monotonic();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use etcd_client::{Certificate, Client, ConnectOptions, Error, TlsOptions};
 
-use super::failure::Failure;
+use super::failure::EtcdFailure;
 use super::settings::ServerSettings;
 use crate::runtime::{Clock, measure};
 use crate::telemetry::metrics::{CLUSTER_CALL_ERRORS, CLUSTER_CALL_SECONDS, ClusterOperation};
@@ -36,7 +36,7 @@ pub(super) async fn connect(
     clock: &Clock,
     settings: &ServerSettings,
     turn: usize,
-) -> Result<Client, Failure> {
+) -> Result<Client, EtcdFailure> {
     let endpoint = &settings.endpoints[turn % settings.endpoints.len()];
     let mut options = ConnectOptions::new()
         .with_connect_timeout(PATIENCE)
@@ -63,7 +63,7 @@ pub(super) fn answer<T>(
     clock: &Clock,
     operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
-) -> impl Future<Output = Result<T, Failure>> {
+) -> impl Future<Output = Result<T, EtcdFailure>> {
     within(clock, operation, PATIENCE, Box::pin(request))
 }
 
@@ -72,7 +72,7 @@ pub(super) fn written<T>(
     clock: &Clock,
     operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
-) -> impl Future<Output = Result<T, Failure>> {
+) -> impl Future<Output = Result<T, EtcdFailure>> {
     within(clock, operation, WRITE_PATIENCE, Box::pin(request))
 }
 
@@ -83,11 +83,11 @@ async fn within<T>(
     operation: ClusterOperation,
     bound: Duration,
     request: Pin<Box<impl Future<Output = Result<T, Error>>>>,
-) -> Result<T, Failure> {
+) -> Result<T, EtcdFailure> {
     let call = async {
         match tokio::time::timeout(bound, request).await {
-            Ok(answer) => answer.map_err(Failure::from),
-            Err(_) => Err(Failure::Silent),
+            Ok(answer) => answer.map_err(EtcdFailure::from),
+            Err(_) => Err(EtcdFailure::Silent),
         }
     };
     measure(clock, operation, &CLUSTER_CALL_SECONDS, &CLUSTER_CALL_ERRORS, call).await

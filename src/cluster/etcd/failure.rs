@@ -7,7 +7,7 @@ use crate::runtime::CallError;
 /// The reason why a call to etcd failed, or why this replica is not in the cluster. It never
 /// contains a password.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum EtcdFailure {
     #[error("etcd refuses the user or the password of PUNCTUAL_CLUSTER_URL: {0}")]
     Login(String),
     #[error("the user of PUNCTUAL_CLUSTER_URL needs more rights in etcd: {0}")]
@@ -29,31 +29,31 @@ pub(super) enum Failure {
 
 /// The kind of remedy for a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(super) enum EtcdRemedy {
     Settings,
     Rights,
     Patience,
 }
 
-impl Failure {
+impl EtcdFailure {
     /// Returns the remedy. A retry logs a failure only if its remedy differs from the last one,
     /// because each server may fail in its own way.
-    pub(super) fn remedy(&self) -> Remedy {
+    pub(super) fn remedy(&self) -> EtcdRemedy {
         match self {
-            Self::Login(_) | Self::Foreign(_) => Remedy::Settings,
-            Self::Rights(_) => Remedy::Rights,
-            Self::Silent | Self::LeaseEnded | Self::Ended | Self::Other(_) => Remedy::Patience,
+            Self::Login(_) | Self::Foreign(_) => EtcdRemedy::Settings,
+            Self::Rights(_) => EtcdRemedy::Rights,
+            Self::Silent | Self::LeaseEnded | Self::Ended | Self::Other(_) => EtcdRemedy::Patience,
         }
     }
 }
 
-impl CallError for Failure {
+impl CallError for EtcdFailure {
     fn is_fault(&self) -> bool {
         true
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for EtcdFailure {
     fn from(error: Error) -> Self {
         let Error::GRpcStatus(status) = &error else { return Self::Other(deepest(&error)) };
         let message = status.message();

@@ -15,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{
     GET, GRANT, KEEP_ALIVE, PUT, REVOKE, TXN, WATCH, answer, connect, written,
 };
-use super::failure::Failure;
-use super::membership::{Holder, Keys, Membership, Presence};
-use super::settings::Settings;
+use super::failure::EtcdFailure;
+use super::membership::{ClusterView, EtcdKeys, Holder, Presence};
+use super::settings::EtcdSettings;
 use super::trust::Trust;
 use crate::domain::shard::ShardId;
 use crate::runtime::{Clock, Random};
@@ -32,12 +32,12 @@ const FASTEST_RETRY: Duration = Duration::from_millis(50);
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 
 /// The last known view of the cluster, or the reason why this replica is not a member.
-pub(super) type KnownMembership = Result<Membership, String>;
+pub(super) type KnownMembership = Result<ClusterView, String>;
 
 /// The membership of a replica.
-pub(super) struct Member {
-    pub(super) settings: Settings,
-    pub(super) keys: Keys,
+pub(super) struct EtcdMember {
+    pub(super) settings: EtcdSettings,
+    pub(super) keys: EtcdKeys,
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) trust: Arc<Trust>,
@@ -49,7 +49,7 @@ pub(super) struct Member {
     pub(super) lease: Option<i64>,
 }
 
-impl Member {
+impl EtcdMember {
     /// Stays in the cluster until `leaving` is cancelled. Failures of etcd are retried.
     pub(super) async fn run(mut self) {
         let (trust, leaving) = (self.trust.clone(), self.leaving.clone());
@@ -71,7 +71,7 @@ impl Member {
             if joined.has_changed().unwrap_or(true) && joined.borrow().is_ok() {
                 (said, retry) = (None, FASTEST_RETRY);
             }
-            if matches!(failure, Failure::LeaseEnded) {
+            if matches!(failure, EtcdFailure::LeaseEnded) {
                 self.lease = None;
                 self.trust.lose();
             } else {
@@ -88,7 +88,7 @@ impl Member {
     }
 
     /// Takes part in the cluster over one connection, until a failure.
-    async fn take_part(&mut self) -> Result<std::convert::Infallible, Failure> {
+    async fn take_part(&mut self) -> Result<std::convert::Infallible, EtcdFailure> {
         let client = connect(&self.clock, &self.settings.servers, self.turn).await?;
         self.check_installation(client.clone()).await?;
         let lease = match self.lease {
@@ -103,7 +103,7 @@ impl Member {
 
     /// Checks that the members under the prefix use the same store. The first replica writes the id
     /// of its installation.
-    async fn check_installation(&self, mut client: Client) -> Result<(), Failure> {
+    async fn check_installation(&self, mut client: Client) -> Result<(), EtcdFailure> {
         let (key, own) = (self.keys.installation(), self.settings.installation.as_str());
         // If two replicas find no id, the transaction of only one of them succeeds. Both find the
         // id in the second pass.
@@ -115,21 +115,21 @@ impl Member {
                 }
                 self.trust.lose();
                 let theirs = String::from_utf8_lossy(found.value()).into_owned();
-                return Err(Failure::Foreign(theirs));
+                return Err(EtcdFailure::Foreign(theirs));
             }
             let claim = Txn::new()
                 .when([Compare::version(key.clone(), CompareOp::Equal, 0)])
                 .and_then([TxnOp::put(key.clone(), own, None)]);
             written(&self.clock, TXN, client.txn(claim)).await?;
         }
-        Err(Failure::Ended)
+        Err(EtcdFailure::Ended)
     }
 
     fn trusted_from(&self, asked: Duration) -> Duration {
         asked + self.settings.lease_time.mul_f64(0.8)
     }
 
-    async fn grant(&mut self, mut client: Client) -> Result<i64, Failure> {
+    async fn grant(&mut self, mut client: Client) -> Result<i64, EtcdFailure> {
         let seconds = self.settings.lease_time.as_secs_f64().ceil();
         #[expect(clippy::cast_possible_truncation, reason = "a lease of seconds")]
         let seconds = seconds as i64;
@@ -147,13 +147,13 @@ impl Member {
         &self,
         mut client: Client,
         lease: i64,
-    ) -> Result<std::convert::Infallible, Failure> {
+    ) -> Result<std::convert::Infallible, EtcdFailure> {
         let every = self.settings.lease_time / RENEWALS;
         let asked = self.clock.monotonic();
         let begun = answer(&self.clock, KEEP_ALIVE, client.lease_keep_alive(lease)).await;
         let (mut requests, mut answers) = begun.map_err(|failure| match failure {
             // The error of the library for an answer without remaining time.
-            Failure::Other(what) if what.contains("lease not found") => Failure::LeaseEnded,
+            EtcdFailure::Other(what) if what.contains("lease not found") => EtcdFailure::LeaseEnded,
             other => other,
         })?;
         self.trust.renew(self.trusted_from(asked));
@@ -164,9 +164,9 @@ impl Member {
                 requests.keep_alive().await?;
                 answers.message().await
             });
-            let renewed = renewed.await?.ok_or(Failure::Ended)?;
+            let renewed = renewed.await?.ok_or(EtcdFailure::Ended)?;
             if renewed.ttl() <= 0 {
-                return Err(Failure::LeaseEnded);
+                return Err(EtcdFailure::LeaseEnded);
             }
             self.trust.renew(self.trusted_from(asked));
         }
@@ -177,12 +177,12 @@ impl Member {
         &self,
         mut client: Client,
         lease: i64,
-    ) -> Result<std::convert::Infallible, Failure> {
+    ) -> Result<std::convert::Infallible, EtcdFailure> {
         self.present(&mut client, lease).await?;
         loop {
             let all = Some(GetOptions::new().with_prefix());
             let listed = answer(&self.clock, GET, client.get(self.keys.all(), all)).await?;
-            let mut view = Membership::of(&self.keys, listed.kvs());
+            let mut view = ClusterView::of(&self.keys, listed.kvs());
             let revision = listed.header().map_or(0, |header| header.revision());
             let from = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
             let watching = client.watch(self.keys.all(), Some(from.with_progress_notify()));
@@ -198,8 +198,8 @@ impl Member {
         }
     }
 
-    async fn present(&self, client: &mut Client, lease: i64) -> Result<(), Failure> {
-        let Settings { name, leads, executes, .. } = &self.settings;
+    async fn present(&self, client: &mut Client, lease: i64) -> Result<(), EtcdFailure> {
+        let EtcdSettings { name, leads, executes, .. } = &self.settings;
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let presence = Presence { name: name.clone(), version, leads: *leads, executes: *executes };
         let presence = serde_json::to_vec(&presence).expect("strings can be written");
@@ -213,10 +213,10 @@ impl Member {
     async fn follow(
         &self,
         changes: &mut WatchStream,
-        view: &mut Membership,
-    ) -> Result<bool, Failure> {
+        view: &mut ClusterView,
+    ) -> Result<bool, EtcdFailure> {
         loop {
-            let response = changes.message().await?.ok_or(Failure::Ended)?;
+            let response = changes.message().await?.ok_or(EtcdFailure::Ended)?;
             if response.canceled() || response.compact_revision() > 0 {
                 tracing::debug!(reason = response.cancel_reason(), "the watch was ended");
                 return Ok(false);
@@ -235,9 +235,9 @@ impl Member {
     async fn reconcile(
         &self,
         client: &mut Client,
-        view: &mut Membership,
+        view: &mut ClusterView,
         lease: i64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), EtcdFailure> {
         let name = &self.settings.name;
         if !view.members.contains_key(name) {
             // Either the key was deleted, or the lease has ended. In the second case, this write
@@ -280,10 +280,10 @@ impl Member {
     async fn take(
         &self,
         client: &Client,
-        view: &mut Membership,
+        view: &mut ClusterView,
         lease: i64,
         free: &[ShardId],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), EtcdFailure> {
         let name = self.settings.name.as_str();
         let requests = free.iter().map(|shard| {
             let (mut client, key) = (client.clone(), self.keys.shard(*shard));
@@ -319,7 +319,7 @@ impl Member {
             };
             match revoked.await {
                 Ok(_) => return,
-                Err(Failure::LeaseEnded) => return,
+                Err(EtcdFailure::LeaseEnded) => return,
                 Err(error) => tracing::debug!(%error, "could not revoke the lease"),
             }
         }

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use etcd_client::{Event, EventType, KeyValue};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::Member;
+use crate::cluster::LiveReplica;
 use crate::domain::shard::ShardId;
 use crate::domain::shard_assignment::owners;
 
 /// The names of the keys.
 #[derive(Clone)]
-pub(super) struct Keys {
+pub(super) struct EtcdKeys {
     prefix: String,
 }
 
-impl Keys {
+impl EtcdKeys {
     pub(super) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned() }
     }
@@ -43,16 +43,16 @@ impl Keys {
         format!("{}/checkup", self.prefix)
     }
 
-    fn read(&self, key: &[u8]) -> Option<Key> {
+    fn read(&self, key: &[u8]) -> Option<EtcdKey> {
         let key = std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix)?;
         if let Some(name) = key.strip_prefix("/members/") {
-            return Some(Key::Member(name.to_owned()));
+            return Some(EtcdKey::Member(name.to_owned()));
         }
-        key.strip_prefix("/shards/")?.parse().ok().map(ShardId).map(Key::Shard)
+        key.strip_prefix("/shards/")?.parse().ok().map(ShardId).map(EtcdKey::Shard)
     }
 }
 
-enum Key {
+enum EtcdKey {
     Member(String),
     Shard(ShardId),
 }
@@ -82,7 +82,7 @@ pub(super) struct Holder {
 
 /// This replica's view of the cluster.
 #[derive(Clone, Default)]
-pub(super) struct Membership {
+pub(super) struct ClusterView {
     pub(super) members: BTreeMap<String, Presence>,
     pub(super) shards: BTreeMap<ShardId, Holder>,
     /// The revision at which this replica last changed a shard's key. Events up to this revision
@@ -90,8 +90,8 @@ pub(super) struct Membership {
     changed: BTreeMap<ShardId, i64>,
 }
 
-impl Membership {
-    pub(super) fn of(keys: &Keys, listed: &[KeyValue]) -> Self {
+impl ClusterView {
+    pub(super) fn of(keys: &EtcdKeys, listed: &[KeyValue]) -> Self {
         let mut view = Self::default();
         for entry in listed {
             view.put(keys, entry);
@@ -99,15 +99,15 @@ impl Membership {
         view
     }
 
-    fn put(&mut self, keys: &Keys, entry: &KeyValue) {
+    fn put(&mut self, keys: &EtcdKeys, entry: &KeyValue) {
         match keys.read(entry.key()) {
-            Some(Key::Member(name)) => {
+            Some(EtcdKey::Member(name)) => {
                 // A value that cannot be parsed was not written by a replica.
                 if let Ok(presence) = serde_json::from_slice(entry.value()) {
                     self.members.insert(name, presence);
                 }
             }
-            Some(Key::Shard(shard)) => {
+            Some(EtcdKey::Shard(shard)) => {
                 let name = String::from_utf8_lossy(entry.value()).into_owned();
                 let (lease, created) = (entry.lease(), entry.create_revision());
                 self.shards.insert(shard, Holder { name, lease, created });
@@ -116,18 +116,18 @@ impl Membership {
         }
     }
 
-    pub(super) fn apply(&mut self, keys: &Keys, event: &Event) {
+    pub(super) fn apply(&mut self, keys: &EtcdKeys, event: &Event) {
         let Some(entry) = event.kv() else { return };
         let key = keys.read(entry.key());
-        if let Some(Key::Shard(shard)) = &key
+        if let Some(EtcdKey::Shard(shard)) = &key
             && self.changed.get(shard).is_some_and(|own| entry.mod_revision() <= *own)
         {
             return;
         }
         match (event.event_type(), key) {
             (EventType::Put, _) => self.put(keys, entry),
-            (EventType::Delete, Some(Key::Member(name))) => drop(self.members.remove(&name)),
-            (EventType::Delete, Some(Key::Shard(shard))) => drop(self.shards.remove(&shard)),
+            (EventType::Delete, Some(EtcdKey::Member(name))) => drop(self.members.remove(&name)),
+            (EventType::Delete, Some(EtcdKey::Shard(shard))) => drop(self.shards.remove(&shard)),
             (EventType::Delete, None) => {}
         }
     }
@@ -142,12 +142,12 @@ impl Membership {
     }
 
     /// Returns all members with the shards whose keys they hold.
-    pub(super) fn all_members(&self) -> Vec<Member> {
+    pub(super) fn all_members(&self) -> Vec<LiveReplica> {
         let shards = |name: &str| {
             let held = self.shards.iter().filter(|(_, holder)| holder.name == name);
             held.map(|(shard, _)| *shard).collect()
         };
-        let member = |(name, presence): (&String, &Presence)| Member {
+        let member = |(name, presence): (&String, &Presence)| LiveReplica {
             name: name.clone(),
             version: presence.version.clone(),
             leads: presence.leads,

@@ -31,10 +31,10 @@ use tokio_util::sync::CancellationToken;
 use super::{Cluster, ClusterError, Replacement, Terms};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 pub use checkup::{Inspected, check_up};
-pub use inspection::{Seen, look};
-use member::{KnownMembership, Member};
-use membership::Keys;
-pub use settings::{InvalidSettings, ServerSettings, Settings};
+pub use inspection::look;
+use member::{EtcdMember, KnownMembership};
+use membership::EtcdKeys;
+pub use settings::{EtcdSettings, InvalidEtcdSettings, ServerSettings};
 use trust::Trust;
 
 /// The timeout for leaving the cluster.
@@ -55,7 +55,7 @@ impl EtcdCluster {
     /// # Errors
     /// If the operating system cannot start a thread.
     pub fn start(
-        settings: Settings,
+        settings: EtcdSettings,
         clock: Clock,
         random: Random,
         tasks: &Tasks,
@@ -64,8 +64,8 @@ impl EtcdCluster {
         let (known, knows) = watch::channel(Err("it has not joined yet".to_owned()));
         let (leaving, left) = (CancellationToken::new(), CancellationToken::new());
         let turn = usize::from(random.bits().to_be_bytes()[0]);
-        let member = Member {
-            keys: Keys::new(&settings.servers.prefix),
+        let member = EtcdMember {
+            keys: EtcdKeys::new(&settings.servers.prefix),
             settings,
             clock: clock.clone(),
             random,
@@ -90,7 +90,7 @@ impl Cluster for EtcdCluster {
         self.trust.terms()
     }
 
-    async fn members(&self) -> Result<Vec<super::Member>, ClusterError> {
+    async fn members(&self) -> Result<Vec<super::LiveReplica>, ClusterError> {
         let known = self.known.borrow().clone();
         let view =
             known.map_err(|why| ClusterError { operation: "members", source: why.into() })?;

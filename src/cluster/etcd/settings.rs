@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 
 /// The settings of a replica's membership.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct EtcdSettings {
     /// The etcd servers.
     pub servers: ServerSettings,
     /// The name of this replica. It must differ from the names of all other replicas, including
@@ -56,7 +56,7 @@ impl fmt::Debug for ServerSettings {
 /// contains a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct InvalidSettings(String);
+pub struct InvalidEtcdSettings(String);
 
 const FORMS: &str = "must be etcd://HOST:PORT,HOST:PORT/PREFIX, or etcds:// for TLS; \
                      USER:PASSWORD@ may stand before the first host, percent-encoded";
@@ -78,8 +78,8 @@ impl ServerSettings {
         url: &str,
         password_file: Option<&Path>,
         ca_file: Option<&Path>,
-    ) -> Result<Self, InvalidSettings> {
-        let forms = || InvalidSettings(FORMS.to_owned());
+    ) -> Result<Self, InvalidEtcdSettings> {
+        let forms = || InvalidEtcdSettings(FORMS.to_owned());
         let (scheme, rest) = match url.split_once("://") {
             Some(("etcd", rest)) => ("http", rest),
             Some(("etcds", rest)) => ("https", rest),
@@ -100,10 +100,10 @@ impl ServerSettings {
         let login = login.map(|login| read_login(login, password_file)).transpose()?;
         if login.is_none() && password_file.is_some() {
             let what = "has a password file, but names no user: put USER@ before the first host";
-            return Err(InvalidSettings(what.to_owned()));
+            return Err(InvalidEtcdSettings(what.to_owned()));
         }
         if scheme == "http" && ca_file.is_some() {
-            return Err(InvalidSettings("has a ca_file, which only etcds:// uses".to_owned()));
+            return Err(InvalidEtcdSettings("has a ca_file, which only etcds:// uses".to_owned()));
         }
         let authorities = ca_file.map(|file| read(file, "ca_file")).transpose()?;
         let prefix = prefix.trim_end_matches('/');
@@ -123,21 +123,21 @@ impl ServerSettings {
     }
 }
 
-fn read(file: &Path, what: &str) -> Result<String, InvalidSettings> {
+fn read(file: &Path, what: &str) -> Result<String, InvalidEtcdSettings> {
     fs::read_to_string(file).map_err(|error| {
         let file = file.display();
-        InvalidSettings(format!("has a {what} {file} that cannot be read: {error}"))
+        InvalidEtcdSettings(format!("has a {what} {file} that cannot be read: {error}"))
     })
 }
 
 fn read_login(
     login: &str,
     password_file: Option<&Path>,
-) -> Result<(String, String), InvalidSettings> {
+) -> Result<(String, String), InvalidEtcdSettings> {
     let (user, password) = login.split_once(':').unwrap_or((login, ""));
     let decode = |text| {
         let decoded = percent_decode_str(text).decode_utf8();
-        decoded.map(String::from).map_err(|_| InvalidSettings(FORMS.to_owned()))
+        decoded.map(String::from).map_err(|_| InvalidEtcdSettings(FORMS.to_owned()))
     };
     let password = match password_file {
         Some(file) => read(file, "password file")?.trim_end_matches(['\r', '\n']).to_owned(),
@@ -150,7 +150,7 @@ fn read_login(
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<ServerSettings, InvalidSettings> {
+    fn parse(url: &str) -> Result<ServerSettings, InvalidEtcdSettings> {
         ServerSettings::parse(url, None, None)
     }
 
@@ -176,9 +176,9 @@ mod tests {
         fs::write(file.path(), "from the file\n").expect("written");
         let read = ServerSettings::parse("etcd://me@a:1", Some(file.path()), None).expect("valid");
         assert_eq!(read.login, Some(("me".to_owned(), "from the file".to_owned())));
-        let nobody =
+        let empty =
             ServerSettings::parse("etcd://a:1", Some(file.path()), None).expect_err("no user");
-        assert!(nobody.to_string().contains("names no user"));
+        assert!(empty.to_string().contains("names no user"));
     }
 
     #[test]

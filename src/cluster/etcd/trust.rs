@@ -31,11 +31,11 @@ const JUMP: Duration = Duration::from_secs(1);
 pub(super) struct Trust {
     clock: Clock,
     terms: watch::Sender<Terms>,
-    state: Mutex<State>,
+    state: Mutex<TrustState>,
 }
 
 #[derive(Default)]
-struct State {
+struct TrustState {
     /// The shards whose keys belong to this replica.
     held: BTreeSet<ShardId>,
     /// The shards whose dead leaders this replica replaces.
@@ -46,7 +46,7 @@ struct State {
     closed: bool,
 }
 
-impl State {
+impl TrustState {
     /// Returns the term of a shard that is held or whose leader is replaced, given the `last` term.
     /// A shard that is held with a trusted key needs no replacement.
     fn term(&mut self, shard: ShardId, last: Option<Term>, is_trusted: bool) -> Option<Term> {
@@ -75,7 +75,7 @@ impl Trust {
         self.terms.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TrustState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,7 +141,7 @@ impl Trust {
     }
 
     /// Updates the terms from the state. Receivers are woken only if a term began or ended.
-    fn publish(&self, state: &mut State) {
+    fn publish(&self, state: &mut TrustState) {
         let is_trusted = self.is_trusted(state);
         self.terms.send_if_modified(|terms| {
             let before: Vec<_> = terms.iter().map(|(shard, term)| (*shard, term.number)).collect();
@@ -158,7 +158,7 @@ impl Trust {
         });
     }
 
-    fn is_trusted(&self, state: &State) -> bool {
+    fn is_trusted(&self, state: &TrustState) -> bool {
         !state.closed && self.clock.monotonic() < state.until
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let first = terms.borrow_and_update().clone();
         assert_eq!(first.keys().copied().collect::<BTreeSet<_>>(), shards(&[1, 2]));
         trust.renew(Duration::from_secs(6));
-        assert!(!terms.has_changed().expect("it lives"), "a renewal wakes nobody");
+        assert!(!terms.has_changed().expect("it lives"), "a renewal wakes no task");
         let renewed = terms.borrow()[&ShardId(1)];
         assert_eq!(renewed.number, first[&ShardId(1)].number);
         assert_eq!(renewed.trusted_until, Some(Duration::from_secs(6)));
@@ -271,7 +271,7 @@ mod tests {
         // This replica's own shard, which another replica has led since, and died.
         trust.replace(vec![replacement(1, 3), replacement(2, 7)]);
         assert_eq!(term(1).map(|term| (term.number, term.replaces)), Some((5, Some(Epoch(3)))));
-        assert_eq!(term(3), None, "somebody else was faster");
+        assert_eq!(term(3), None, "another replica was faster");
         trust.renew(Duration::from_secs(20));
         let one = term(1).expect("its key is there");
         assert_eq!((one.replaces, one.number), (None, 5), "it is led by right again");

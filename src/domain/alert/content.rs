@@ -20,7 +20,7 @@ pub struct Alert {
     pub id: EventId,
     /// The kind of event.
     pub kind: AlertKind,
-    /// When the event happened.
+    /// The time of the event.
     pub created_at: Timestamp,
     /// The account that owns it.
     pub account: AccountId,
@@ -86,9 +86,9 @@ pub struct AlertedJob {
     pub response: Option<String>,
     /// `true` if the response was longer.
     pub response_truncated: bool,
-    /// When the first attempt began.
+    /// The start of the first attempt.
     pub started_at: Option<Timestamp>,
-    /// When the job ended.
+    /// The end of the job.
     pub completed_at: Option<Timestamp>,
     /// The duration of the last attempt, in milliseconds.
     pub duration_ms: Option<u32>,
@@ -122,9 +122,9 @@ pub struct IncidentAlert {
     pub failures: u32,
     /// The names of the first few schedules.
     pub names: Vec<String>,
-    /// When the first of them failed.
+    /// The time of the first failure.
     pub since: Timestamp,
-    /// When the incident was over; absent while it is open.
+    /// The end of the incident; absent while it is open.
     pub until: Option<Timestamp>,
     /// The last failure, secrets masked.
     pub error: Option<String>,
@@ -137,9 +137,9 @@ pub struct DigestAlert {
     pub counts: Vec<(AlertKind, u32)>,
     /// The names of the first few schedules.
     pub names: Vec<String>,
-    /// When the first event happened.
+    /// The time of the first event.
     pub since: Timestamp,
-    /// When the last event happened.
+    /// The time of the last event.
     pub until: Timestamp,
 }
 

@@ -22,8 +22,7 @@ impl Mask {
         let mut secrets = BTreeSet::new();
         let headers = headers.and_then(|text| serde_json::from_str::<Value>(text).ok());
         for (name, value) in headers.iter().filter_map(Value::as_object).flatten() {
-            let harmless = HARMLESS.contains(&name.to_ascii_lowercase().as_str());
-            let Some(text) = value.as_str().filter(|_| !harmless) else { continue };
+            let Some(text) = value.as_str().filter(|_| !is_harmless(name)) else { continue };
             secrets.insert(text.to_owned());
             // "Bearer TOKEN": a response may repeat the token alone.
             secrets.extend(text.split_whitespace().map(str::to_owned));
@@ -52,6 +51,50 @@ impl Mask {
     }
 }
 
+/// Returns the value of a header as a page shows it. The values of headers that are known to be
+/// harmless, such as `Accept`, stay; all others are masked.
+pub(crate) fn masked_header<'a>(name: &str, value: &'a str) -> &'a str {
+    if is_harmless(name) { value } else { MASKED }
+}
+
+/// Returns a URL as a page shows it: the password and the values in the query are masked. A part of
+/// the query without a name and a user without a password may be tokens, so they are masked too.
+pub(crate) fn masked_url(url: &str) -> String {
+    // The fragment is not sent.
+    let url = url.split('#').next().unwrap_or_default();
+    let Some((address, query)) = url.split_once('?') else { return masked_user(url) };
+    let pairs: Vec<String> = query.split('&').map(masked_pair).collect();
+    format!("{}?{}", masked_user(address), pairs.join("&"))
+}
+
+fn masked_pair(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, value)) if !value.is_empty() => format!("{name}={MASKED}"),
+        None if !pair.is_empty() => MASKED.to_owned(),
+        _ => pair.to_owned(),
+    }
+}
+
+/// Masks the user information of a URL without a query.
+fn masked_user(address: &str) -> String {
+    let parts = address.split_once("://").and_then(|(scheme, rest)| {
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (user, host) = authority.rsplit_once('@')?;
+        Some((scheme, user, host, path))
+    });
+    let Some((scheme, user, host, path)) = parts else { return address.to_owned() };
+    match user.split_once(':') {
+        Some((name, password)) if !password.is_empty() => {
+            format!("{scheme}://{name}:{MASKED}@{host}{path}")
+        }
+        _ => format!("{scheme}://{MASKED}@{host}{path}"),
+    }
+}
+
+fn is_harmless(name: &str) -> bool {
+    HARMLESS.contains(&name.to_ascii_lowercase().as_str())
+}
+
 /// Returns a secret in the forms in which a response may repeat it: as it is, in JSON, in JSON that
 /// escapes slashes as PHP does, in a URL and in HTML.
 fn spellings(secret: &str) -> BTreeSet<String> {
@@ -74,6 +117,32 @@ mod tests {
         for text in ["ab/\"c&d", r#"ab/\"c&d"#, r#"ab\/\"c&d"#, "ab%2F%22c%26d", "ab/&quot;c&amp;d"]
         {
             assert_eq!(mask.apply(text), "•••", "{text}");
+        }
+    }
+
+    #[test]
+    fn pages_show_the_names_of_headers_and_the_values_of_harmless_ones() {
+        assert_eq!(masked_header("User-Agent", "a/1"), "a/1");
+        for name in ["Authorization", "X-Note", "Cookie", ""] {
+            assert_eq!(masked_header(name, "k"), "•••", "{name}");
+        }
+    }
+
+    #[test]
+    fn pages_show_a_url_without_its_secrets() {
+        for (url, shown) in [
+            ("https://a.example/x/y", "https://a.example/x/y"),
+            ("https://user:k@a.example/x?a=1", "https://user:•••@a.example/x?a=•••"),
+            ("https://token@a.example", "https://•••@a.example"),
+            ("https://token:@a.example/", "https://•••@a.example/"),
+            ("http://u:p@q@a.example:8080/@b", "http://u:•••@a.example:8080/@b"),
+            ("http://[::1]:80/?a=1&b=&c=2=3#d", "http://[::1]:80/?a=•••&b=&c=•••"),
+            ("https://a.example?token", "https://a.example?•••"),
+            ("https://a.example/?", "https://a.example/?"),
+            ("https://a.example/x?next=https://u:p@b.example", "https://a.example/x?next=•••"),
+            ("not a url", "not a url"),
+        ] {
+            assert_eq!(masked_url(url), shown, "{url}");
         }
     }
 

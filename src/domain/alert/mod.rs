@@ -11,6 +11,7 @@ mod mask;
 pub mod policy;
 
 pub use mask::Mask;
+pub(crate) use mask::{masked_header, masked_url};
 
 use super::names::names;
 

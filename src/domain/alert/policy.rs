@@ -48,7 +48,7 @@ pub enum JobEnd {
 pub struct Streak {
     /// The number of failures in a row before this job.
     pub failures: u32,
-    /// When a failure of this streak last raised an alert.
+    /// The time of the last alert that a failure of this streak raised.
     pub told_at: Option<Timestamp>,
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_of_failures_that_are_over_counts_for_nothing() {
+    fn alerts_about_failures_that_are_over_do_not_count() {
         let policy = AlertPolicy { repeat_every_minutes: Some(3), ..on(NotifyOn::Failure) };
         let told_at = Some(Timestamp::from_millis(0));
         let over = Streak { failures: 0, told_at };

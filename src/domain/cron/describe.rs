@@ -2,7 +2,7 @@
 
 use super::Cron;
 use super::english::{and, members, month, ordinal, weekday};
-use super::fields::{Fields, Unit};
+use super::fields::{CronFields, Unit};
 use super::set::Set;
 
 /// The maximum number of times of the day that are listed one by one.
@@ -19,7 +19,7 @@ pub fn describe(cron: &Cron) -> String {
         .join(", ")
 }
 
-fn times(fields: &Fields) -> String {
+fn times(fields: &CronFields) -> String {
     let (minutes, hours) = (fields.minute.set, fields.hour.set);
     if fields.hour.is_full() {
         return minutes_of_every_hour(minutes);
@@ -90,7 +90,7 @@ fn in_hours(hours: Set) -> String {
     }
 }
 
-fn days(fields: &Fields) -> Option<String> {
+fn days(fields: &CronFields) -> Option<String> {
     let by_day = (!fields.day.is_full()).then(|| days_of_month(fields.day.set));
     let by_weekday = (!fields.weekday.is_full()).then(|| weekdays(fields.weekday.set));
     match (by_day, by_weekday) {
@@ -126,7 +126,7 @@ fn weekdays(weekdays: Set) -> String {
     if shown.spacing() == Some(1) { words } else { format!("on {words}") }
 }
 
-fn months(fields: &Fields) -> Option<String> {
+fn months(fields: &CronFields) -> Option<String> {
     let months = fields.month.set;
     if months == Unit::Month.all() {
         return None;

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use chrono::DateTime;
 use cron::Schedule;
 
-use super::fields::{Field, Fields, Unit};
+use super::fields::{CronField, CronFields, Unit};
 
 /// 2101-01-01, the wall time after the last year that the crate knows.
 const END_OF_YEARS: i64 = 4_133_980_800;
@@ -25,11 +25,11 @@ pub(super) struct Evaluation {
 
 impl Evaluation {
     /// Translates `fields`. The crate accepts every translation; a test checks this.
-    pub(super) fn new(fields: &Fields) -> Result<Self, cron::error::Error> {
-        let any_day = Field { set: Unit::Day.all(), ..fields.day };
-        let any_weekday = Field { set: Unit::Weekday.all(), ..fields.weekday };
-        let by_weekday = Fields { day: any_day, ..*fields };
-        let by_day = Fields { weekday: any_weekday, ..*fields };
+    pub(super) fn new(fields: &CronFields) -> Result<Self, cron::error::Error> {
+        let any_day = CronField { set: Unit::Day.all(), ..fields.day };
+        let any_weekday = CronField { set: Unit::Weekday.all(), ..fields.weekday };
+        let by_weekday = CronFields { day: any_day, ..*fields };
+        let by_day = CronFields { weekday: any_weekday, ..*fields };
         if !fields.either_day() {
             return Ok(Self { schedule: translate(fields)?, or: None });
         }
@@ -61,7 +61,7 @@ impl Evaluation {
     }
 }
 
-fn translate(fields: &Fields) -> Result<Schedule, cron::error::Error> {
+fn translate(fields: &CronFields) -> Result<Schedule, cron::error::Error> {
     let mut text = String::from("0");
     for field in [&fields.minute, &fields.hour, &fields.day, &fields.month, &fields.weekday] {
         text.push(' ');
@@ -70,7 +70,7 @@ fn translate(fields: &Fields) -> Result<Schedule, cron::error::Error> {
     Schedule::from_str(&text)
 }
 
-fn push_list(text: &mut String, field: &Field) {
+fn push_list(text: &mut String, field: &CronField) {
     if field.is_full() {
         text.push('*');
         return;

@@ -48,7 +48,7 @@ impl Unit {
 
 /// The form in which a field was written, as far as it affects the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum FieldForm {
     /// `*`
     Star,
     /// `*/n` and nothing else.
@@ -61,14 +61,14 @@ pub(super) enum Form {
 
 /// One field: the allowed values and the form in which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Field {
+pub(super) struct CronField {
     pub(super) unit: Unit,
     /// Sunday is 0 here, never 7.
     pub(super) set: Set,
-    pub(super) form: Form,
+    pub(super) form: FieldForm,
 }
 
-impl Field {
+impl CronField {
     /// Returns `true` if it allows every value of its unit.
     pub(super) fn is_full(&self) -> bool {
         self.set == self.unit.all()
@@ -77,21 +77,21 @@ impl Field {
     /// Returns `true` if it counts as a restriction by the rule for the two day fields, which
     /// depends on the form of the field.
     fn is_restricted(&self) -> bool {
-        self.form == Form::List
+        self.form == FieldForm::List
     }
 }
 
 /// The five fields of an expression. At least one wall time matches them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fields {
-    pub(super) minute: Field,
-    pub(super) hour: Field,
-    pub(super) day: Field,
-    pub(super) month: Field,
-    pub(super) weekday: Field,
+pub(super) struct CronFields {
+    pub(super) minute: CronField,
+    pub(super) hour: CronField,
+    pub(super) day: CronField,
+    pub(super) month: CronField,
+    pub(super) weekday: CronField,
 }
 
-impl Fields {
+impl CronFields {
     /// Returns `true` if a day matches when one of the two day fields does, `false` if both must
     /// match.
     pub(super) fn either_day(&self) -> bool {
@@ -101,7 +101,7 @@ impl Fields {
     /// Returns `true` if each pass of a repeated wall time counts: the hour is `*` or `*/n`.
     /// Otherwise a wall time stands for one instant.
     pub(super) fn every_pass(&self) -> bool {
-        matches!(self.hour.form, Form::Star | Form::StarStep(_))
+        matches!(self.hour.form, FieldForm::Star | FieldForm::StarStep(_))
     }
 
     /// Returns `true` if the day of month and the month allow a date that exists, at least in a

@@ -15,12 +15,12 @@
 //! the first value only.
 
 use super::InvalidCron;
-use super::fields::{Field, Fields, Form, Unit};
+use super::fields::{CronField, CronFields, FieldForm, Unit};
 use super::set::Set;
 
 /// The maximum length of an expression, in characters. An accepted expression is ASCII, so bytes
 /// are characters.
-const MAX_LEN: usize = 255;
+pub(super) const MAX_LEN: usize = 255;
 
 const MONTHS: [&str; 12] =
     ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
@@ -32,7 +32,7 @@ pub(super) fn fields_of(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Reads an expression. Fails if it is not one, or if no date can ever match it.
-pub(super) fn parse(text: &str) -> Result<Fields, InvalidCron> {
+pub(super) fn parse(text: &str) -> Result<CronFields, InvalidCron> {
     if text.len() > MAX_LEN {
         return Err(InvalidCron::TooLong);
     }
@@ -41,7 +41,7 @@ pub(super) fn parse(text: &str) -> Result<Fields, InvalidCron> {
         return Err(InvalidCron::FieldCount(texts.len()));
     };
     let read = |place: usize, unit| field(texts[place], unit).ok_or(InvalidCron::Field(place));
-    let fields = Fields {
+    let fields = CronFields {
         minute: read(0, Unit::Minute)?,
         hour: read(1, Unit::Hour)?,
         day: read(2, Unit::Day)?,
@@ -52,7 +52,7 @@ pub(super) fn parse(text: &str) -> Result<Fields, InvalidCron> {
     if fires { Ok(fields) } else { Err(InvalidCron::NoDate) }
 }
 
-fn field(text: &str, unit: Unit) -> Option<Field> {
+fn field(text: &str, unit: Unit) -> Option<CronField> {
     let mut set = Set::default();
     for text in text.split(',') {
         set = set.union(item(text, unit)?);
@@ -60,17 +60,17 @@ fn field(text: &str, unit: Unit) -> Option<Field> {
     if unit == Unit::Weekday {
         set = set.renamed(7, 0);
     }
-    Some(Field { unit, set, form: form(text)? })
+    Some(CronField { unit, set, form: form(text)? })
 }
 
-fn form(text: &str) -> Option<Form> {
-    let Some(rest) = text.strip_prefix('*') else { return Some(Form::List) };
+fn form(text: &str) -> Option<FieldForm> {
+    let Some(rest) = text.strip_prefix('*') else { return Some(FieldForm::List) };
     if rest.is_empty() {
-        return Some(Form::Star);
+        return Some(FieldForm::Star);
     }
     match rest.strip_prefix('/') {
-        Some(step) if !step.contains(',') => Some(Form::StarStep(number(step)?)),
-        _ => Some(Form::StarList),
+        Some(step) if !step.contains(',') => Some(FieldForm::StarStep(number(step)?)),
+        _ => Some(FieldForm::StarList),
     }
 }
 

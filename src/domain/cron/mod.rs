@@ -1,13 +1,13 @@
 //! Cron expressions: when a schedule ticks.
 //!
 //! Place in the flow: the front doors parse and preview a user's expression. The scheduler asks a
-//! [`Recurrence`] for the next tick of a schedule, and after an outage for the newest missed tick and
-//! the number of missed ticks.
+//! [`Recurrence`] for the next tick of a schedule, and after an outage for the newest missed tick
+//! and the number of missed ticks.
 //!
 //! A strict reader of the five-field grammar (`grammar`) converts a user's text into sets
 //! (`fields`). The crate `cron` finds matching wall times in lists written from those sets
-//! (`evaluation`). [`Recurrence`] converts wall times to instants by one rule over a timezone's spans
-//! (`zone`). Blanks between fields are spaces and tabs; line breaks are not.
+//! (`evaluation`). [`Recurrence`] converts wall times to instants by one rule over a timezone's
+//! spans (`zone`). Blanks between fields are spaces and tabs; line breaks are not.
 //!
 //! Invariants: a parsed expression matches some date. Ticks are whole minutes on the wall, and a
 //! next tick is always later than the instant asked about. Only the sets count ticks and only the
@@ -36,8 +36,9 @@ use chrono_tz::Tz;
 
 pub use describe::describe;
 use evaluation::Evaluation;
-use fields::Fields;
-pub use preview::{Run, preview};
+use fields::{CronFields, Unit};
+use grammar::{MAX_LEN, fields_of};
+pub use preview::{FutureRun, preview};
 pub use recurrence::{InvalidRecurrence, Recurrence};
 pub use warnings::warnings;
 
@@ -46,7 +47,7 @@ pub use warnings::warnings;
 pub struct Cron(Arc<Expression>);
 
 struct Expression {
-    fields: Fields,
+    fields: CronFields,
     evaluation: Evaluation,
 }
 
@@ -72,28 +73,32 @@ impl fmt::Display for InvalidCron {
 
 impl std::error::Error for InvalidCron {}
 
-/// The fields, in their order, and their ranges.
-const FIELDS: [(&str, &str); 5] = [
-    ("minute", "0 to 59"),
-    ("hour", "0 to 23"),
-    ("day of month", "1 to 31"),
-    ("month", "1 to 12 or JAN to DEC"),
-    ("day of week", "0 to 7 or SUN to SAT"),
+/// The fields, in their order, and the range of their names.
+const FIELDS: [(&str, Unit, &str); 5] = [
+    ("minute", Unit::Minute, ""),
+    ("hour", Unit::Hour, ""),
+    ("day of month", Unit::Day, ""),
+    ("month", Unit::Month, " or JAN to DEC"),
+    ("day of week", Unit::Weekday, " or SUN to SAT"),
 ];
 
 impl InvalidCron {
     /// Returns the reason, in words, why `expression` was refused with this error.
     pub fn reason(self, expression: &str) -> String {
         match self {
-            Self::TooLong => "it is longer than 255 characters".to_owned(),
+            Self::TooLong => format!("it is longer than {MAX_LEN} characters"),
             Self::FieldCount(count) => {
-                let names = FIELDS.map(|(name, _)| name).join(", ");
+                let names = FIELDS.map(|(name, ..)| name).join(", ");
                 format!("it has {count} fields and must have five: {names}")
             }
             Self::Field(place) => {
-                let (name, range) = FIELDS[place.min(FIELDS.len() - 1)];
-                let field = grammar::fields_of(expression).nth(place).unwrap_or_default();
-                format!("{name} {field}: must be {range}, *, or a list, range or step of these")
+                let (name, unit, names) = FIELDS[place.min(FIELDS.len() - 1)];
+                let field = fields_of(expression).nth(place).unwrap_or_default();
+                let (min, max) = (unit.min(), unit.max());
+                format!(
+                    "{name} {field}: must be {min} to {max}{names}, *, or a list, range or step of \
+                     these"
+                )
             }
             Self::NoDate => "no month has that day".to_owned(),
         }
@@ -116,7 +121,7 @@ impl Cron {
         Ok(Self(Arc::new(Expression { fields, evaluation })))
     }
 
-    fn fields(&self) -> &Fields {
+    fn fields(&self) -> &CronFields {
         &self.0.fields
     }
 

@@ -1,4 +1,4 @@
-//! Previews the next runs of a cadence.
+//! Previews the next runs of a recurrence.
 
 use chrono::{DateTime, FixedOffset};
 
@@ -8,7 +8,7 @@ use crate::domain::Timestamp;
 
 /// A future run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct FutureRun {
     /// The instant.
     pub utc: Timestamp,
     /// The wall time of the run with its offset, as ISO 8601: `2026-03-29T03:00:00+02:00`.
@@ -18,17 +18,17 @@ pub struct Run {
 }
 
 /// Returns the first `count` runs after `from`; fewer if the year 2100 ends earlier.
-pub fn preview(recurrence: &Recurrence, from: Timestamp, count: usize) -> Vec<Run> {
+pub fn preview(recurrence: &Recurrence, from: Timestamp, count: usize) -> Vec<FutureRun> {
     let ticks =
         std::iter::successors(recurrence.next_after(from), |&tick| recurrence.next_after(tick));
     ticks.take(count).map(|tick| run(recurrence, tick)).collect()
 }
 
-fn run(recurrence: &Recurrence, tick: Timestamp) -> Run {
+fn run(recurrence: &Recurrence, tick: Timestamp) -> FutureRun {
     let seconds = tick.as_millis().div_euclid(1000);
     let zone = recurrence.zone();
     let offset = zone.spans()[zone.position(seconds)].offset;
-    Run { utc: tick, local: local(seconds, offset), note: note(recurrence, seconds) }
+    FutureRun { utc: tick, local: local(seconds, offset), note: note(recurrence, seconds) }
 }
 
 fn local(instant: i64, offset: i64) -> String {

@@ -7,7 +7,7 @@
 
 use chrono_tz::Tz;
 
-use super::zone::{Span, Zone};
+use super::zone::{OffsetSpan, Zone};
 use super::{Cron, InvalidCron, InvalidTimezone, parse_timezone};
 use crate::domain::Timestamp;
 
@@ -20,7 +20,7 @@ pub struct Recurrence {
     zone: &'static Zone,
 }
 
-/// The invalid part of a cadence.
+/// The invalid part of a recurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRecurrence {
     /// The expression.
@@ -93,7 +93,7 @@ impl Recurrence {
     }
 
     /// Returns the number of ticks from `from` to `to`, which are both in `span`.
-    fn count_in_span(&self, span: &Span, from: i64, to: i64) -> u64 {
+    fn count_in_span(&self, span: &OffsetSpan, from: i64, to: i64) -> u64 {
         let (first, last) = (from + span.offset, to + span.offset);
         if self.cron.fields().every_pass() {
             return self.cron.fields().count(first, last);

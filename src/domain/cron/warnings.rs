@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::english::{and, date, month, ordinal, time, weekday};
-use super::fields::{Field, Fields, Form, Unit, longest_month};
-use super::zone::Span;
+use super::fields::{CronField, CronFields, FieldForm, Unit, longest_month};
+use super::zone::OffsetSpan;
 use super::{Recurrence, preview};
 use crate::domain::Timestamp;
 
@@ -24,7 +24,7 @@ pub fn warnings(recurrence: &Recurrence, from: Timestamp) -> Vec<String> {
     warnings
 }
 
-fn day_fields(fields: &Fields) -> Option<String> {
+fn day_fields(fields: &CronFields) -> Option<String> {
     if fields.day.is_full() && fields.weekday.is_full() {
         return None;
     }
@@ -42,7 +42,7 @@ fn day_fields(fields: &Fields) -> Option<String> {
     })
 }
 
-fn missing_days(fields: &Fields) -> Option<String> {
+fn missing_days(fields: &CronFields) -> Option<String> {
     if fields.either_day() {
         return None;
     }
@@ -72,8 +72,8 @@ fn far_away(recurrence: &Recurrence, from: Timestamp) -> Option<String> {
 
 /// Returns a warning for `*/n` if the interval becomes uneven where the next hour, day, month, year
 /// or week begins.
-fn uneven_step(fields: &Fields, field: &Field) -> Option<String> {
-    let Form::StarStep(step) = field.form else { return None };
+fn uneven_step(fields: &CronFields, field: &CronField) -> Option<String> {
+    let FieldForm::StarStep(step) = field.form else { return None };
     let (unit, round) = match field.unit {
         Unit::Minute => ("minute", "hour"),
         Unit::Hour => ("hour", "day"),
@@ -105,7 +105,7 @@ fn uneven_step(fields: &Fields, field: &Field) -> Option<String> {
 }
 
 /// Returns `true` if the field allows two consecutive values; the first value follows the last.
-fn in_a_row(field: &Field) -> bool {
+fn in_a_row(field: &CronField) -> bool {
     let (set, all) = (field.set, field.unit.all());
     let following = |value| if value == all.last() { all.first() } else { value + 1 };
     set.iter().any(|value| set.contains(following(value)))
@@ -125,11 +125,11 @@ fn clock_changes(recurrence: &Recurrence, from: Timestamp) -> Vec<String> {
     skip.into_iter().chain(repeat).collect()
 }
 
-fn skipped(recurrence: &Recurrence, span: &Span) -> Option<String> {
+fn skipped(recurrence: &Recurrence, span: &OffsetSpan) -> Option<String> {
     let effect = match recurrence.cron().fields().hour.form {
-        Form::Star | Form::StarStep(1) => return None,
-        Form::StarStep(_) => "does not run on that day",
-        Form::StarList | Form::List => "runs once, when the clock has moved",
+        FieldForm::Star | FieldForm::StarStep(1) => return None,
+        FieldForm::StarStep(_) => "does not run on that day",
+        FieldForm::StarList | FieldForm::List => "runs once, when the clock has moved",
     };
     let first_wall = span.first_wall();
     (recurrence.cron().fields().count(span.reach, first_wall - 1) > 0).then(|| {
@@ -143,11 +143,11 @@ fn skipped(recurrence: &Recurrence, span: &Span) -> Option<String> {
     })
 }
 
-fn repeated(recurrence: &Recurrence, span: &Span) -> Option<String> {
+fn repeated(recurrence: &Recurrence, span: &OffsetSpan) -> Option<String> {
     let effect = match recurrence.cron().fields().hour.form {
-        Form::Star | Form::StarStep(1) => return None,
-        Form::StarStep(_) => "runs both times",
-        Form::StarList | Form::List => "runs once, the first time",
+        FieldForm::Star | FieldForm::StarStep(1) => return None,
+        FieldForm::StarStep(_) => "runs both times",
+        FieldForm::StarList | FieldForm::List => "runs once, the first time",
     };
     let first_wall = span.first_wall();
     (recurrence.cron().fields().count(first_wall, span.reach - 1) > 0).then(|| {

@@ -25,7 +25,7 @@ const FAR: i64 = 1 << 40;
 /// A span during which a zone's offset stays the same. All values are in seconds: instants since
 /// the epoch, wall times since 1970 on the wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct OffsetSpan {
     /// Its first instant.
     pub(super) start: i64,
     /// The first instant after it.
@@ -36,7 +36,7 @@ pub(super) struct Span {
     pub(super) reach: i64,
 }
 
-impl Span {
+impl OffsetSpan {
     /// Returns the wall time at its first instant.
     pub(super) fn first_wall(&self) -> i64 {
         self.start + self.offset
@@ -56,7 +56,7 @@ impl Span {
 /// The spans of a zone, without holes, from before the epoch to after all known instants.
 #[derive(Debug)]
 pub(super) struct Zone {
-    spans: Vec<Span>,
+    spans: Vec<OffsetSpan>,
 }
 
 impl Zone {
@@ -70,7 +70,7 @@ impl Zone {
 
     fn find(tz: Tz) -> Self {
         let mut spans = Vec::new();
-        let mut span = Span { start: -FAR, end: FAR, offset: offset_at(tz, 0), reach: -FAR };
+        let mut span = OffsetSpan { start: -FAR, end: FAR, offset: offset_at(tz, 0), reach: -FAR };
         span.reach = span.first_wall();
         let mut from = 0;
         while from < KNOWN_UNTIL {
@@ -79,7 +79,7 @@ impl Zone {
             if offset != span.offset {
                 span.end = first_change(tz, from, until);
                 spans.push(span);
-                span = Span { start: span.end, end: FAR, offset, reach: span.reach_after() };
+                span = OffsetSpan { start: span.end, end: FAR, offset, reach: span.reach_after() };
             }
             from = until;
         }
@@ -88,7 +88,7 @@ impl Zone {
     }
 
     /// Returns all spans, earliest first.
-    pub(super) fn spans(&self) -> &[Span] {
+    pub(super) fn spans(&self) -> &[OffsetSpan] {
         &self.spans
     }
 

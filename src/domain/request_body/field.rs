@@ -22,7 +22,8 @@ pub enum Field<T> {
     Absent,
     /// The field is `null`.
     Null,
-    /// A value of the wrong JSON type, or one that breaks a rule. The message says what is expected.
+    /// A value of the wrong JSON type, or one that breaks a rule. The message names the expected
+    /// value.
     Wrong(String),
     /// A value that is right so far.
     Value(T),

@@ -43,6 +43,11 @@ impl<'a> Json<'a> {
         serde_json::from_str(text).map(Self).map_err(|_| JsonError::Malformed)
     }
 
+    /// Returns the text of the value.
+    pub fn text(self) -> &'a str {
+        self.0.get()
+    }
+
     /// Parses an object. Fields that `T` does not have are ignored. If a name appears twice, the
     /// last value counts.
     pub fn object<T: DeserializeOwned>(self) -> Result<T, JsonError> {
@@ -150,7 +155,7 @@ impl<'de> Deserializer<'de> for LastOfEachName<'de> {
         names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Self::Error> {
-        let fields = self.0.deserialize_map(Named(names))?;
+        let fields = self.0.deserialize_map(NamedFields(names))?;
         visitor.visit_map(MapDeserializer::new(fields.into_iter()))
     }
 
@@ -161,9 +166,9 @@ impl<'de> Deserializer<'de> for LastOfEachName<'de> {
 }
 
 /// A visitor that keeps the fields of these names.
-struct Named(&'static [&'static str]);
+struct NamedFields(&'static [&'static str]);
 
-impl<'de> Visitor<'de> for Named {
+impl<'de> Visitor<'de> for NamedFields {
     type Value = BTreeMap<&'static str, &'de RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,39 +1,39 @@
 //! Attempts that have ended and are not committed yet.
 
-use crate::executor::attempt::attempt_registry::AttemptGuard;
+use crate::executor::attempt_registry::AttemptGuard;
 use crate::store::Completion;
 
 /// An ended attempt with its completion. Its place keeps a stop, which ends the lease, waiting
 /// until the outcome is committed. So the outcome of a request that was sent is not lost when the
 /// store is slow.
-pub(in super::super) struct FinishedAttempt {
-    pub(in super::super) completion: Completion,
-    pub(in super::super) place: AttemptGuard,
+pub(in crate::executor) struct FinishedAttempt {
+    pub(in crate::executor) completion: Completion,
+    pub(in crate::executor) place: AttemptGuard,
 }
 
 /// Ended attempts to commit at once.
-pub(in super::super) struct FinishedBatch {
+pub(in crate::executor) struct FinishedBatch {
     completions: Vec<Completion>,
     places: Vec<AttemptGuard>,
 }
 
 impl FinishedBatch {
-    pub(in super::super) fn len(&self) -> usize {
+    pub(in crate::executor) fn len(&self) -> usize {
         self.completions.len()
     }
 
-    pub(in super::super) fn completions(&self) -> &[Completion] {
+    pub(in crate::executor) fn completions(&self) -> &[Completion] {
         &self.completions
     }
 
     /// Splits off the later half.
-    pub(in super::super) fn split(&mut self) -> Self {
+    pub(in crate::executor) fn split(&mut self) -> Self {
         let half = self.len() / 2;
         let (completions, places) = (self.completions.split_off(half), self.places.split_off(half));
         Self { completions, places }
     }
 
-    pub(in super::super) fn into_ended(self) -> impl Iterator<Item = FinishedAttempt> {
+    pub(in crate::executor) fn into_ended(self) -> impl Iterator<Item = FinishedAttempt> {
         let pairs = self.completions.into_iter().zip(self.places);
         pairs.map(|(completion, place)| FinishedAttempt { completion, place })
     }

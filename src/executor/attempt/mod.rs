@@ -1,6 +1,5 @@
 //! One attempt, from its claim to its outcome.
 
-pub(super) mod attempt_registry;
 pub(super) mod finished_attempts;
 mod request;
 
@@ -9,25 +8,25 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::Shared;
 use super::capacity::slots::Slot;
 use crate::domain::Timestamp;
 use crate::domain::outcome::{ErrorCode, Exchange, Failure, Outcome, Timings};
 use crate::domain::retry::parse_retry_after;
+use crate::executor::attempt_registry::{Abort, AttemptGuard};
+use crate::executor::shared::ExecutorShared;
 use crate::runtime::Moment;
 use crate::runtime::faults::Point;
 use crate::store::{Claimed, Completion, End};
 use crate::telemetry::metrics::{
     ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING, RESPONSES, ResponseClass,
 };
-use crate::telemetry::traces::{AttemptSpan, Subject};
-use attempt_registry::{Abort, AttemptGuard};
+use crate::telemetry::traces::{AttemptSpan, JobSubject};
 use finished_attempts::FinishedAttempt;
 use request::build;
 
 /// A claimed attempt that holds its slot.
-pub(super) struct Attempt {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct ClaimedAttempt {
+    pub(super) shared: Arc<ExecutorShared>,
     pub(super) claimed: Claimed,
     /// The moment from which the time to send counts: not later than the claim's request.
     pub(super) asked: Moment,
@@ -37,7 +36,7 @@ pub(super) struct Attempt {
     pub(super) aborted: oneshot::Receiver<Abort>,
 }
 
-impl Attempt {
+impl ClaimedAttempt {
     /// Sends the request and hands in the outcome. The slot is freed before the commit, so that a
     /// slow commit keeps no other attempt from starting, unless too many outcomes wait already.
     pub(super) async fn run(mut self, outcomes: mpsc::Sender<FinishedAttempt>) {
@@ -68,7 +67,7 @@ impl Attempt {
         };
         let may_send = {
             let (shared, asked) = (shared.clone(), self.asked);
-            move || shared.is_sendable(asked) || shared.lease.is_held_since(&shared, asked)
+            move || shared.is_sendable(asked) || shared.lease.is_held_since(asked)
         };
         let sending = shared.client.send_while(self.claimed.account, request, timeout, may_send);
         tokio::select! {
@@ -103,7 +102,7 @@ impl Attempt {
     fn trace(&self, began_at: Timestamp, completion: &Completion) {
         let Claimed { job, account, schedule, attempt, definition, .. } = &self.claimed;
         let span = AttemptSpan {
-            subject: Subject { job: *job, schedule: Some(*schedule), account: Some(*account) },
+            subject: JobSubject { job: *job, schedule: Some(*schedule), account: Some(*account) },
             attempt: *attempt,
             method: definition.http_method.as_str(),
             endpoint: &definition.endpoint,
@@ -133,7 +132,7 @@ impl Attempt {
     /// Returns the end of a failed attempt: another attempt follows if one is left.
     fn retry(&self, failure: Failure, retry_after: Option<Duration>, now: Timestamp) -> End {
         let Claimed { attempt, max_attempts, .. } = self.claimed;
-        let Shared { random, settings, .. } = &*self.shared;
+        let ExecutorShared { random, settings, .. } = &*self.shared;
         let wait = settings.retry.next(attempt, max_attempts, random.unit(), retry_after);
         End::failed(failure, wait.map(|wait| now.plus(wait)))
     }

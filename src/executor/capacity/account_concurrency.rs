@@ -21,14 +21,14 @@ const KNOWN_FOR: Duration = Duration::from_secs(5);
 const SWEEP_AT: usize = 10_000;
 
 /// The shares of the accounts.
-pub(in super::super) struct AccountConcurrency {
+pub(in crate::executor) struct AccountConcurrency {
     /// Absent if no plan limits the attempts under way.
     plans: Option<Arc<Plans>>,
     store: SharedStore,
     cluster: SharedCluster,
     /// The name of this replica in the cluster.
     replica: String,
-    known: Mutex<HashMap<AccountId, CachedLimit>>,
+    cached: Mutex<HashMap<AccountId, CachedLimit>>,
 }
 
 /// The plan's limit, and the end of its time in the cache, on the monotonic clock.
@@ -39,14 +39,14 @@ struct CachedLimit {
 }
 
 impl AccountConcurrency {
-    pub(in super::super) fn new(
+    pub(in crate::executor) fn new(
         plans: Arc<Plans>,
         store: SharedStore,
         cluster: SharedCluster,
         replica: String,
     ) -> Self {
         let limits = plans.all().any(|plan| plan.concurrent_attempts.is_some());
-        Self { plans: limits.then_some(plans), store, cluster, replica, known: Mutex::default() }
+        Self { plans: limits.then_some(plans), store, cluster, replica, cached: Mutex::default() }
     }
 
     /// Returns the shares of the tickets' accounts that are limited. Asks the store at most once,
@@ -54,7 +54,7 @@ impl AccountConcurrency {
     ///
     /// # Errors
     /// If the store cannot be asked.
-    pub(in super::super) async fn of(
+    pub(in crate::executor) async fn of(
         &self,
         tickets: &[Ticket],
         now: Duration,
@@ -65,37 +65,37 @@ impl AccountConcurrency {
         let unknown = self.unknown(tickets, now);
         if !unknown.is_empty() {
             let named = self.store.plans_of(&unknown).await?;
-            let mut known = self.lock();
-            if known.len() > SWEEP_AT {
-                known.retain(|_, known| known.until > now);
+            let mut cached = self.lock();
+            if cached.len() > SWEEP_AT {
+                cached.retain(|_, cached| cached.until > now);
             }
-            known.extend(named.into_iter().map(|(account, plan)| {
+            cached.extend(named.into_iter().map(|(account, plan)| {
                 let limit = plans.of(&plan).concurrent_attempts;
                 (account, CachedLimit { limit, until: now + KNOWN_FOR })
             }));
         }
         let (place, executors) = self.place().await;
-        let known = self.lock();
+        let cached = self.lock();
         let limited = tickets.iter().filter_map(|ticket| {
-            let limit = known.get(&ticket.account)?.limit?;
+            let limit = cached.get(&ticket.account)?.limit?;
             Some((ticket.account, part(limit, place, executors)))
         });
         Ok(limited.collect())
     }
 
     fn unknown(&self, tickets: &[Ticket], now: Duration) -> Vec<AccountId> {
-        let known = self.lock();
-        let is_known =
-            |account: &AccountId| known.get(account).is_some_and(|known| known.until > now);
+        let cached = self.lock();
+        let is_cached =
+            |account: &AccountId| cached.get(account).is_some_and(|cached| cached.until > now);
         let accounts = tickets.iter().map(|ticket| ticket.account);
-        let mut unknown: Vec<AccountId> = accounts.filter(|account| !is_known(account)).collect();
+        let mut unknown: Vec<AccountId> = accounts.filter(|account| !is_cached(account)).collect();
         unknown.sort_unstable();
         unknown.dedup();
         unknown
     }
 
     /// Returns `true` if no other executor is known.
-    pub(in super::super) async fn is_alone(&self) -> bool {
+    pub(in crate::executor) async fn is_alone(&self) -> bool {
         self.place().await.1 == 1
     }
 
@@ -111,7 +111,7 @@ impl AccountConcurrency {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, CachedLimit>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_add_up_to_the_limit_and_nobody_has_none() {
+    fn the_parts_add_up_to_the_limit_and_each_replica_has_one() {
         for (limit, executors) in [(1, 1), (5, 3), (6, 3), (100, 7)] {
             let parts = (0..executors).map(|place| part(limit, place, executors));
             assert_eq!(parts.sum::<usize>() as u64, limit, "{limit} among {executors}");

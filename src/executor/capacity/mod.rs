@@ -1,4 +1,4 @@
-//! How many attempts may begin: in all, of each account and to each host.
+//! Capacity: limits the attempts under way in total, per account and per host.
 
 pub(super) mod account_concurrency;
 pub(super) mod slot_queue;

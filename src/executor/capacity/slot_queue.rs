@@ -1,4 +1,4 @@
-//! The line in which leaders wait for slots: one leader gets a batch of slots, then the next one.
+//! The queue in which leaders wait for slots: one leader gets a batch of slots, then the next one.
 //!
 //! A job that finds no slot at once costs an insert, a ticket and a claim instead of the insert
 //! alone. With everything embedded and 20,000 schedules due at once, four rounds without this wait
@@ -25,32 +25,32 @@ const FEW: usize = 20;
 
 /// The leaders of one replica that wait for slots of its executor.
 #[derive(Default)]
-pub(in super::super) struct SlotQueue {
+pub(in crate::executor) struct SlotQueue {
     order: tokio::sync::Mutex<()>,
     /// The end of the time in which no leader waits, on the monotonic clock.
     resigned: Mutex<Duration>,
 }
 
 /// The first place in the line.
-pub(in super::super) type QueueTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
+pub(in crate::executor) type QueueTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// The error of a leader that other leaders are ahead of.
-pub(in super::super) struct QueueBusy;
+pub(in crate::executor) struct QueueBusy;
 
 impl SlotQueue {
     /// Returns `true` if no leader waits.
-    pub(in super::super) fn is_empty(&self) -> bool {
+    pub(in crate::executor) fn is_empty(&self) -> bool {
         self.order.try_lock().is_ok()
     }
 
     /// Returns `true` if waiting for slots for `wanted` jobs is worth it.
-    pub(in super::super) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
+    pub(in crate::executor) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
         wanted >= FEW && clock.monotonic() >= *self.resigned()
     }
 
     /// Waits for the first place, and then until there are slots for `wanted` jobs or for a batch
     /// of them; for at most `patience`. `Err` if other leaders had the first place all that time.
-    pub(in super::super) async fn wait(
+    pub(in crate::executor) async fn wait(
         &self,
         slots: &Slots,
         clock: &Clock,
@@ -109,8 +109,8 @@ mod tests {
     use crate::domain::shard::ShardId;
     use crate::domain::ticket::{HostKey, Ticket};
     use crate::domain::{AccountId, JobId, Timestamp};
-    use crate::executor::Settings;
     use crate::executor::capacity::slots::Slot;
+    use crate::executor::settings::ExecutorSettings;
 
     const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -124,8 +124,12 @@ mod tests {
 
     fn world(total: usize) -> World {
         let cap = total;
-        let settings =
-            Settings { slots: total, per_account: cap, per_host: cap, ..Settings::default() };
+        let settings = ExecutorSettings {
+            slots: total,
+            per_account: cap,
+            per_host: cap,
+            ..ExecutorSettings::default()
+        };
         let slots = Arc::new(Slots::new(&settings, Arc::default()));
         let at = Timestamp::from_millis(1_900_000_000_000);
         let ticket = |job| Ticket {
@@ -201,9 +205,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_the_first_place_longer_than_patience() {
+    async fn no_caller_waits_for_the_first_place_longer_than_patience() {
         let world = world(8);
-        let first = world.line.order.try_lock().expect("nobody has it");
+        let first = world.line.order.try_lock().expect("no task has it");
         assert!(!world.line.is_empty());
         let wait = world.line.wait(&world.slots, &world.clock, 1, PATIENCE);
         let time = async {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tracing::field::display;
 
 use crate::domain::outcome::{ErrorCode, Failure};
-use crate::executor::Shared;
 use crate::executor::attempt::finished_attempts::{FinishedAttempt, FinishedBatch};
+use crate::executor::shared::ExecutorShared;
 use crate::runtime::faults::Point;
 use crate::store::{Committed, Completion, End, Fate, StoreError, StoreErrorKind};
 use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE};
@@ -24,7 +24,7 @@ const FASTEST_RETRY: Duration = Duration::from_millis(50);
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
 /// The reason why a part of a batch is not retried as it is.
-enum Cause {
+enum SplitReason {
     /// The store refuses a row of it, or a row makes the store fail each time.
     Refused,
     /// A row of it may take the store too long.
@@ -33,13 +33,13 @@ enum Cause {
 
 /// Commits batches.
 #[derive(Clone)]
-pub(in super::super) struct Commit(pub(in super::super) Arc<Shared>);
+pub(in crate::executor) struct Commit(pub(in crate::executor) Arc<ExecutorShared>);
 
 impl Commit {
     /// Commits a batch. Splits it when the store refuses one of its rows or takes too long over it.
     /// Returns the completions to defer: another transaction holds their rows, or each alone takes
     /// the store too long.
-    pub(in super::super) async fn run(&self, batch: FinishedBatch) -> Vec<FinishedAttempt> {
+    pub(in crate::executor) async fn run(&self, batch: FinishedBatch) -> Vec<FinishedAttempt> {
         let (mut parts, mut deferred) = (vec![batch], Vec::new());
         let mut pause = FASTEST_RETRY;
         while let Some(mut part) = parts.pop() {
@@ -57,8 +57,8 @@ impl Commit {
                     parts.push(rest);
                     parts.push(part);
                 }
-                Err(Cause::Slow) => deferred.extend(part.into_ended()),
-                Err(Cause::Refused) => {
+                Err(SplitReason::Slow) => deferred.extend(part.into_ended()),
+                Err(SplitReason::Refused) => {
                     let replaced = part.into_ended().filter_map(replace);
                     parts.extend(replaced.map(|ended| FinishedBatch::from_iter([ended])));
                 }
@@ -74,7 +74,7 @@ impl Commit {
         &self,
         part: &[Completion],
         pause: &mut Duration,
-    ) -> Result<Committed, Cause> {
+    ) -> Result<Committed, SplitReason> {
         let shared = &self.0;
         let (mut hopeless, mut slow) = (0, 0);
         loop {
@@ -92,7 +92,7 @@ impl Commit {
                     if error.kind() == StoreErrorKind::Rejected || hopeless == HOPELESS_TRIES =>
                 {
                     tracing::warn!(%error, rows = part.len(), "store refused outcomes");
-                    return Err(Cause::Refused);
+                    return Err(SplitReason::Refused);
                 }
                 Err(error) => {
                     hopeless += u32::from(is_hopeless(&error));
@@ -102,7 +102,7 @@ impl Commit {
                     shared.clock.sleep(*pause).await;
                     *pause = (*pause * 2).min(SLOWEST_RETRY);
                     if slow == SLOW_TRIES || slow > 0 && part.len() > 1 {
-                        return Err(Cause::Slow);
+                        return Err(SplitReason::Slow);
                     }
                 }
             }

@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, mpsc};
 use super::commit::Commit;
 use super::deferred::{MAX_DEFERRED, retry_deferred};
 use crate::executor::BATCH;
-use crate::executor::Shared;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::executor::shared::ExecutorShared;
 use crate::runtime::{TaskKind, Tasks};
 use crate::telemetry::metrics::{Beat, Loop};
 
@@ -22,15 +22,15 @@ const STEP: Duration = Duration::from_millis(20);
 const COMMITS: u32 = 2;
 
 /// Commits outcomes until no more can come.
-pub(in super::super) struct Committer {
-    shared: Arc<Shared>,
+pub(in crate::executor) struct Committer {
+    shared: Arc<ExecutorShared>,
     waiting: mpsc::Receiver<FinishedAttempt>,
     tasks: Tasks,
 }
 
 impl Committer {
-    pub(in super::super) fn new(
-        shared: Arc<Shared>,
+    pub(in crate::executor) fn new(
+        shared: Arc<ExecutorShared>,
         waiting: mpsc::Receiver<FinishedAttempt>,
         tasks: Tasks,
     ) -> Self {
@@ -39,7 +39,7 @@ impl Committer {
 
     /// Runs until the dispatcher, the last claim or firing and the last attempt have ended and all
     /// outcomes are committed.
-    pub(in super::super) async fn run(mut self) {
+    pub(in crate::executor) async fn run(mut self) {
         let commits = Arc::new(Semaphore::new(COMMITS as usize));
         let commit = Commit(self.shared.clone());
         let (deferred, incoming) = mpsc::channel(MAX_DEFERRED);

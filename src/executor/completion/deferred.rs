@@ -13,14 +13,14 @@ use crate::executor::attempt::finished_attempts::FinishedAttempt;
 
 /// The maximum number of deferred completions. A commit that defers more waits, and so do the
 /// attempts that end. This bounds memory while an operator holds a whole table.
-pub(in super::super) const MAX_DEFERRED: usize = 4_096;
+pub(in crate::executor) const MAX_DEFERRED: usize = 4_096;
 /// The pause between two retries. A row is held for seconds or minutes, so another half second does
 /// not matter. Each retry of a held row costs the store one lock timeout.
 const RETRY_EVERY: Duration = Duration::from_millis(500);
 
 /// Retries deferred completions until all are committed. Ends when there are none and no commit can
 /// defer any more.
-pub(in super::super) async fn retry_deferred(
+pub(in crate::executor) async fn retry_deferred(
     commit: Commit,
     mut incoming: mpsc::Receiver<FinishedAttempt>,
 ) {

@@ -1,4 +1,4 @@
-//! What becomes of attempts that have ended: their outcomes are committed in batches.
+//! Completion: commits the outcomes of attempts that have ended, in batches.
 
 mod commit;
 pub(super) mod committer;

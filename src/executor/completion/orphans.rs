@@ -10,15 +10,15 @@
 
 use tokio::sync::mpsc;
 
-use crate::executor::Shared;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
 use crate::executor::attempt::lost;
+use crate::executor::shared::ExecutorShared;
 use crate::store::{Completion, End, HeldClaim, StoreError};
 use crate::telemetry::metrics::WORKERS_LOST;
 
 /// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
-pub(in super::super) async fn close_orphans(
-    shared: &Shared,
+pub(in crate::executor) async fn close_orphans(
+    shared: &ExecutorShared,
     outcomes: &mpsc::Sender<FinishedAttempt>,
 ) -> Result<(), StoreError> {
     // A younger claim may come from a call that has not been answered yet.
@@ -37,7 +37,7 @@ pub(in super::super) async fn close_orphans(
 }
 
 /// Returns the end of an attempt, unless it is under way.
-fn close(claim: &HeldClaim, shared: &Shared) -> Option<FinishedAttempt> {
+fn close(claim: &HeldClaim, shared: &ExecutorShared) -> Option<FinishedAttempt> {
     let HeldClaim { job, attempt, max_attempts, executor, .. } = *claim;
     let (place, _) = shared.running.enter(job, attempt, None)?;
     let now = shared.clock.now();

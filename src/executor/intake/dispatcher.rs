@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 use super::start::Start;
 use crate::domain::Timestamp;
 use crate::domain::ticket::Ticket;
-use crate::executor::Shared;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::executor::shared::ExecutorShared;
 use crate::runtime::{Moment, Pause, RunError, TaskKind, Tasks, Worker};
 use crate::store::StoreError;
 
@@ -27,8 +27,8 @@ const LONGEST_REST: Duration = Duration::from_millis(500);
 
 /// Takes tickets, claims their jobs and starts their attempts. While the store handles one claim,
 /// the dispatcher takes the tickets of the next one.
-pub(in super::super) struct Dispatcher {
-    shared: Arc<Shared>,
+pub(in crate::executor) struct Dispatcher {
+    shared: Arc<ExecutorShared>,
     outcomes: mpsc::Sender<FinishedAttempt>,
     tasks: Tasks,
     /// The claim under way.
@@ -41,8 +41,8 @@ pub(in super::super) struct Dispatcher {
 type Claiming = Result<(), StoreError>;
 
 impl Dispatcher {
-    pub(in super::super) fn new(
-        shared: Arc<Shared>,
+    pub(in crate::executor) fn new(
+        shared: Arc<ExecutorShared>,
         outcomes: mpsc::Sender<FinishedAttempt>,
         tasks: Tasks,
     ) -> Self {
@@ -52,9 +52,9 @@ impl Dispatcher {
     /// Puts back the tickets that exceed their accounts' shares, and returns the others. If that
     /// fails, or the shares cannot be read, the sweep finds the jobs again.
     async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
-        let Shared { shares, slots, queue, clock, .. } = &*self.shared;
-        let shares = shares.of(&tickets, clock.monotonic()).await?;
-        let (within, beyond) = slots.within(&shares, tickets, clock.monotonic());
+        let ExecutorShared { account_concurrency, slots, queue, clock, .. } = &*self.shared;
+        let limits = account_concurrency.of(&tickets, clock.monotonic()).await?;
+        let (within, beyond) = slots.within(&limits, tickets, clock.monotonic());
         if !beyond.is_empty()
             && let Err(error) = queue.put_back(&beyond).await
         {
@@ -79,7 +79,7 @@ impl Dispatcher {
     }
 
     /// Waits for the claim under way, if there is one.
-    pub(in super::super) async fn settle(&mut self) -> Claiming {
+    pub(in crate::executor) async fn settle(&mut self) -> Claiming {
         match self.claiming.take() {
             // A claim that panicked has been logged, and the sweep finds its jobs.
             Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
@@ -102,7 +102,7 @@ impl Worker for Dispatcher {
             return Ok(Pause::For(LONGEST_REST));
         }
         let shared = self.shared.clone();
-        let leased = shared.lease.ensure(&shared).await?;
+        let leased = shared.lease.ensure().await?;
         let turn = shared.slots.turn().await;
         // Asked before the room is read, so that a slot freed in between is not missed.
         self.shared.slots.want_more();

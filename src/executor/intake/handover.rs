@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::direct_starter::DirectStarter;
 use super::start::Start;
-use super::starter::Starter;
 use crate::domain::ticket::Ticket;
 use crate::executor::BATCH;
 use crate::runtime::TaskKind;
@@ -26,21 +26,24 @@ const BATCHES: usize = 8;
 const GATHER: Duration = Duration::from_millis(20);
 
 /// Starts the jobs that are handed over, and queues the tickets that there is no room for.
-pub(in super::super) struct Handover {
-    starter: Starter,
+pub(in crate::executor) struct Handover {
+    starter: DirectStarter,
     waiting: mpsc::Receiver<Ticket>,
     claims: Arc<Semaphore>,
     batches: Arc<Semaphore>,
 }
 
 impl Handover {
-    pub(in super::super) fn new(starter: Starter, waiting: mpsc::Receiver<Ticket>) -> Self {
+    pub(in crate::executor) fn new(
+        starter: DirectStarter,
+        waiting: mpsc::Receiver<Ticket>,
+    ) -> Self {
         let [claims, batches] = [CLAIMS, BATCHES].map(|most| Arc::new(Semaphore::new(most)));
         Self { starter, waiting, claims, batches }
     }
 
     /// Takes jobs until the first stage of a stop, then queues the tickets that are left.
-    pub(in super::super) async fn run(mut self) {
+    pub(in crate::executor) async fn run(mut self) {
         let stopping = self.starter.tasks().stopping().clone();
         let mut tickets = Vec::new();
         while let Some(place) = stopping.run_until_cancelled(self.receive(&mut tickets)).await {
@@ -108,10 +111,10 @@ impl Handover {
 
 /// Takes slots for the tickets that may start; `None` while the clock is not trusted, after a stop
 /// has begun, or without a lease.
-async fn find_room(starter: &Starter, tickets: &[Ticket]) -> Option<Start> {
+async fn find_room(starter: &DirectStarter, tickets: &[Ticket]) -> Option<Start> {
     let is_believed = starter.shared().clock.is_believed();
     let outcomes = starter.outcomes().filter(|_| is_believed)?;
-    let leased = starter.shared().lease.ensure(starter.shared()).await.ok()?;
+    let leased = starter.shared().lease.ensure().await.ok()?;
     let slots = starter.reserve(tickets, Duration::ZERO).await;
     Some(starter.start(outcomes, slots, leased))
 }

@@ -1,7 +1,7 @@
-//! Where jobs come in: as tickets of the queue, from the leader beside this executor, or from users
-//! of this replica. All of them are claimed and begun in the same way.
+//! Intake: jobs reach the executor as tickets of the queue, from a leader of the same replica, or
+//! from users' commands on this replica. All of them are claimed and started in the same way.
 
+pub(super) mod direct_starter;
 pub(super) mod dispatcher;
 pub(super) mod handover;
 mod start;
-pub(super) mod starter;

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
-use crate::executor::Shared;
-use crate::executor::attempt::Attempt;
+use crate::executor::attempt::ClaimedAttempt;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
 use crate::executor::capacity::slots::Slot;
+use crate::executor::shared::ExecutorShared;
 use crate::runtime::faults::Point;
 use crate::runtime::{Moment, TaskKind, Tasks};
 use crate::store::{
@@ -27,24 +27,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// A claim, and the moment from which its time to send counts: not later than the claim's request.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Asked {
-    pub(in super::super) claim: Claim,
-    pub(in super::super) at: Moment,
+pub(in crate::executor) struct RequestedClaim {
+    pub(in crate::executor) claim: Claim,
+    pub(in crate::executor) at: Moment,
 }
 
 /// Jobs to claim and start, and what their attempts need.
-pub(in super::super) struct Start {
-    pub(in super::super) shared: Arc<Shared>,
-    pub(in super::super) outcomes: mpsc::Sender<FinishedAttempt>,
-    pub(in super::super) tasks: Tasks,
-    pub(in super::super) slots: HashMap<JobId, Slot>,
+pub(in crate::executor) struct Start {
+    pub(in crate::executor) shared: Arc<ExecutorShared>,
+    pub(in crate::executor) outcomes: mpsc::Sender<FinishedAttempt>,
+    pub(in crate::executor) tasks: Tasks,
+    pub(in crate::executor) slots: HashMap<JobId, Slot>,
     /// The moment at which the executor's lease was known to be young enough.
-    pub(in super::super) leased: Moment,
+    pub(in crate::executor) leased: Moment,
 }
 
 impl Start {
     /// Claims the tickets' jobs and starts those that were claimed.
-    pub(in super::super) async fn claim_and_begin(
+    pub(in crate::executor) async fn claim_and_begin(
         mut self,
         tickets: &[Ticket],
     ) -> Result<(), StoreError> {
@@ -68,14 +68,14 @@ impl Start {
     }
 
     /// Makes a claim that begins now.
-    pub(in super::super) fn claim(&self) -> Asked {
-        let Shared { id, clock, .. } = &*self.shared;
-        Asked { claim: Claim { executor: *id, now: clock.now() }, at: self.leased }
+    pub(in crate::executor) fn claim(&self) -> RequestedClaim {
+        let ExecutorShared { id, clock, .. } = &*self.shared;
+        RequestedClaim { claim: Claim { executor: *id, now: clock.now() }, at: self.leased }
     }
 
     /// Starts the claimed jobs. An attempt that is under way is not started again, because
     /// recalling a claim may return it a second time.
-    pub(in super::super) async fn begin(&mut self, claims: Claims, asked: Asked) {
+    pub(in crate::executor) async fn begin(&mut self, claims: Claims, asked: RequestedClaim) {
         let shared = &self.shared;
         let Claims { taken, unreadable } = claims;
         for claimed in taken {
@@ -85,8 +85,14 @@ impl Start {
             self.observe_lag(&claimed);
             let (job, attempt, trace_id) = (claimed.job, claimed.attempt, trace_id(claimed.job));
             tracing::debug!(%job, attempt, trace_id = trace_id.map(display), "attempt begins");
-            let attempt =
-                Attempt { shared: shared.clone(), claimed, asked: asked.at, slot, place, aborted };
+            let attempt = ClaimedAttempt {
+                shared: shared.clone(),
+                claimed,
+                asked: asked.at,
+                slot,
+                place,
+                aborted,
+            };
             // Boxed, so that a large future is not moved from wrapper to wrapper.
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
@@ -104,7 +110,7 @@ impl Start {
     /// running at the server, so the task asks until an answer is certain to be complete
     /// ([`LATEST_EFFECT`] after the failure) or it is too late to send. A stop does not wait for
     /// that: the task asks once more and ends.
-    pub(in super::super) fn recall(mut self, asked: Asked, error: &StoreError) {
+    pub(in crate::executor) fn recall(mut self, asked: RequestedClaim, error: &StoreError) {
         self.shared.lease.doubt(error);
         if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
             return;
@@ -155,7 +161,7 @@ impl Start {
 
 /// Returns the end of an attempt whose request cannot be read. A further attempt would fail in the
 /// same way.
-fn fail(damaged: Unreadable, shared: &Shared) -> Option<FinishedAttempt> {
+fn fail(damaged: Unreadable, shared: &ExecutorShared) -> Option<FinishedAttempt> {
     let Unreadable { job, attempt, failure } = damaged;
     let (place, _) = shared.running.enter(job, attempt, None)?;
     let completion = Completion {

@@ -153,18 +153,8 @@ impl Canary {
     }
 
     async fn judge_tick(&self, tick: Timestamp) -> Result<(), RunError> {
-        let query = JobQuery {
-            schedule: None,
-            status: None,
-            trigger: None,
-            from: Some(tick),
-            to: Some(tick),
-            after: None,
-            offset: 0,
-            limit: JOBS,
-            max_response_bytes: 0,
-            max_bytes: 1 << 20,
-        };
+        let at = Some(tick);
+        let query = JobQuery { from: at, to: at, ..JobQuery::newest(JOBS, 1 << 20) };
         let page = self.parts.store.jobs(account(), &query).await?;
         for schedule in setup::schedules(self.parts.shards) {
             let result = judge::judge(tick, schedule, &page.jobs);
@@ -221,7 +211,7 @@ impl Worker for Rest {
 /// Returns the account, author and audit id of a change that the service itself makes.
 fn write(random: &Random, now: Timestamp) -> WriteContext {
     let entry = AuditId::new(now, random.bits());
-    WriteContext { account: account(), now, author: Author::SERVICE, entry, once: None }
+    WriteContext { account: account(), now, author: Author::SERVICE, entry, idempotency: None }
 }
 
 /// Returns the start of the minute that contains `at`.

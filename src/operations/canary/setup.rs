@@ -7,7 +7,7 @@ use crate::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPoli
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{ScheduleId, Timestamp, VersionId};
-use crate::queue::{Changes, Member};
+use crate::queue::{Changes, OwnedSchedule};
 use crate::runtime::RunError;
 use crate::store::{NewSchedule, NewVersion};
 
@@ -58,7 +58,7 @@ pub(super) async fn set_up(parts: &CanaryParts, now: Timestamp) -> Result<(), Ru
     store.create_schedules(&write(random, now), &missing, None).await?;
     for made in missing {
         // A lost hint only delays the first tick by a few seconds.
-        let member = Member { schedule: made.id, account: account() };
+        let member = OwnedSchedule { schedule: made.id, account: account() };
         let _ = parts.queue.hint(made.shard, &Changes::of([member])).await;
     }
     Ok(())

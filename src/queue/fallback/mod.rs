@@ -12,7 +12,7 @@
 //! - An index changes its place only when it is built anew there. So a leader gets `Index::Foreign`
 //!   at each change, and never an error.
 //! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
-//!   leader finds the changes behind them by comparing its index with the store.
+//!   leader finds the changes behind them by comparing its indexes with the store again and again.
 //! - A server without memory takes no tickets but still hands them out. So it is asked for tickets
 //!   during an outage too, until that fails once.
 
@@ -24,7 +24,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::{Capacity, Changes, Due, Index, Member, Queue, Result, SharedQueue, Verdict, Window};
+use super::{
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, SharedQueue, Window,
+};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -137,7 +139,7 @@ impl Queue for FallbackQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         if !self.outage.is_on() {
             match self.shared.rebuild(shard, epoch, entries).await {
@@ -158,7 +160,7 @@ impl Queue for FallbackQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         match self.outage.place(shard) {
             IndexPlace::Shared => {
@@ -245,7 +247,12 @@ impl Queue for FallbackQueue {
         }
     }
 
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         self.shared.count(subject, windows, now).await
     }
 

@@ -24,13 +24,13 @@ pub(super) enum IndexPlace {
 /// The state of the shared queue: it is away or not.
 #[derive(Default)]
 pub(super) struct Outage {
-    state: Mutex<State>,
+    state: Mutex<OutageState>,
     /// Notified when an outage begins.
     pub(super) begun: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct OutageState {
     is_on: bool,
     /// Set if the shared queue has failed to give tickets in this outage.
     is_mute: bool,
@@ -113,7 +113,7 @@ impl Outage {
         self.state().stale.remove(&shard);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

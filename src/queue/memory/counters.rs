@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::domain::Timestamp;
-use crate::queue::{Standing, Verdict, Window};
+use crate::queue::{RateVerdict, Window, WindowState};
 
 /// The minimum number of counters at which those of past windows are removed.
 const FEWEST: usize = 1_024;
@@ -11,17 +11,22 @@ const FEWEST: usize = 1_024;
 /// Counters by subject and window.
 #[derive(Default)]
 pub(super) struct Counters {
-    counters: HashMap<(String, u64), Counter>,
+    counters: HashMap<(String, u64), WindowCounter>,
     clean_at: usize,
 }
 
-struct Counter {
+struct WindowCounter {
     resets_at: Timestamp,
     used: u32,
 }
 
 impl Counters {
-    pub(super) fn count(&mut self, subject: &str, windows: &[Window], now: Timestamp) -> Verdict {
+    pub(super) fn count(
+        &mut self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> RateVerdict {
         let mut standings: Vec<_> =
             windows.iter().map(|window| self.standing(subject, *window, now)).collect();
         let allowed = standings.iter().all(|standing| standing.remaining > 0);
@@ -31,7 +36,7 @@ impl Counters {
                 self.add(subject, standing, now);
             }
         }
-        Verdict { standings, allowed }
+        RateVerdict { standings, allowed }
     }
 
     pub(super) fn give_back(&mut self, subject: &str, windows: &[Window], now: Timestamp) {
@@ -43,25 +48,27 @@ impl Counters {
         }
     }
 
-    fn standing(&self, subject: &str, window: Window, now: Timestamp) -> Standing {
+    fn standing(&self, subject: &str, window: Window, now: Timestamp) -> WindowState {
         let counter = self.counters.get(&key(subject, window));
         match counter.filter(|counter| counter.resets_at > now) {
             Some(counter) => {
                 let remaining = window.limit.saturating_sub(counter.used);
-                Standing { window, remaining, resets_at: counter.resets_at }
+                WindowState { window, remaining, resets_at: counter.resets_at }
             }
-            None => Standing { window, remaining: window.limit, resets_at: now.plus(window.span) },
+            None => {
+                WindowState { window, remaining: window.limit, resets_at: now.plus(window.span) }
+            }
         }
     }
 
-    fn add(&mut self, subject: &str, standing: &Standing, now: Timestamp) {
+    fn add(&mut self, subject: &str, standing: &WindowState, now: Timestamp) {
         let resets_at = standing.resets_at;
         let counter = self
             .counters
             .entry(key(subject, standing.window))
-            .or_insert(Counter { resets_at, used: 0 });
+            .or_insert(WindowCounter { resets_at, used: 0 });
         if counter.resets_at != resets_at {
-            *counter = Counter { resets_at, used: 0 };
+            *counter = WindowCounter { resets_at, used: 0 };
         }
         counter.used += 1;
         if self.counters.len() > self.clean_at.max(FEWEST) {

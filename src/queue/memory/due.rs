@@ -6,27 +6,29 @@ use std::time::Duration;
 
 use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::queue::{Due, Member};
+use crate::queue::{Due, OwnedSchedule};
 
 /// The lowest member in the order of members.
-const NONE: Member =
-    Member { schedule: ScheduleId::from_bytes([0; 16]), account: AccountId::from_bytes([0; 16]) };
+const NONE: OwnedSchedule = OwnedSchedule {
+    schedule: ScheduleId::from_bytes([0; 16]),
+    account: AccountId::from_bytes([0; 16]),
+};
 
 /// A shard's due index.
 pub(super) struct DueIndex {
     pub(super) epoch: Epoch,
-    ticks: HashMap<Member, Timestamp>,
-    ordered: BTreeSet<(Timestamp, Member)>,
+    ticks: HashMap<OwnedSchedule, Timestamp>,
+    ordered: BTreeSet<(Timestamp, OwnedSchedule)>,
 }
 
 impl DueIndex {
-    pub(super) fn new(epoch: Epoch, entries: &[(Member, Timestamp)]) -> Self {
+    pub(super) fn new(epoch: Epoch, entries: &[(OwnedSchedule, Timestamp)]) -> Self {
         let ticks: HashMap<_, _> = entries.iter().copied().collect();
         let ordered = ticks.iter().map(|(schedule, tick)| (*tick, *schedule)).collect();
         Self { epoch, ticks, ordered }
     }
 
-    pub(super) fn set(&mut self, schedule: Member, tick: Option<Timestamp>) {
+    pub(super) fn set(&mut self, schedule: OwnedSchedule, tick: Option<Timestamp>) {
         let before = match tick {
             Some(tick) => self.ticks.insert(schedule, tick),
             None => self.ticks.remove(&schedule),

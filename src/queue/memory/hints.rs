@@ -3,19 +3,19 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::domain::shard::ShardId;
-use crate::queue::{Changes, Member};
+use crate::queue::{Changes, OwnedSchedule};
 
 /// The hints for each shard.
 #[derive(Default)]
-pub(super) struct Hints(HashMap<ShardId, Waiting>);
+pub(super) struct MemoryHints(HashMap<ShardId, WaitingHints>);
 
 #[derive(Default)]
-struct Waiting {
-    schedules: BTreeSet<Member>,
+struct WaitingHints {
+    schedules: BTreeSet<OwnedSchedule>,
     all: bool,
 }
 
-impl Hints {
+impl MemoryHints {
     pub(super) fn add(&mut self, shard: ShardId, changes: &Changes) {
         let waiting = self.0.entry(shard).or_default();
         waiting.schedules.extend(&changes.schedules);

@@ -14,21 +14,21 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::fallback::LocalQueue;
-use super::{Capacity, Changes, Due, Index, Member, Queue, Result, Verdict, Window};
+use super::{Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, Window};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use counters::Counters;
 use due::DueIndex;
-use hints::Hints;
-use run_queue::RunQueue;
+use hints::MemoryHints;
+use run_queue::MemoryRunQueue;
 
 /// The queue of one process.
 #[derive(Default)]
 pub struct MemoryQueue {
     indexes: Mutex<HashMap<ShardId, DueIndex>>,
-    hints: Mutex<Hints>,
-    run_queue: Mutex<RunQueue>,
+    hints: Mutex<MemoryHints>,
+    run_queue: Mutex<MemoryRunQueue>,
     counters: Mutex<Counters>,
     due_hint: Arc<Notify>,
     ticket_hint: Arc<Notify>,
@@ -43,7 +43,7 @@ impl MemoryQueue {
     /// Removes everything, as if a server was wiped; for tests of QUEUE-1.
     pub fn wipe(&self) {
         self.forget_due();
-        *lock(&self.run_queue) = RunQueue::default();
+        *lock(&self.run_queue) = MemoryRunQueue::default();
         *lock(&self.counters) = Counters::default();
     }
 }
@@ -51,7 +51,7 @@ impl MemoryQueue {
 impl LocalQueue for MemoryQueue {
     fn forget_due(&self) {
         lock(&self.indexes).clear();
-        *lock(&self.hints) = Hints::default();
+        *lock(&self.hints) = MemoryHints::default();
     }
 }
 
@@ -76,7 +76,7 @@ impl Queue for MemoryQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         let mut indexes = lock(&self.indexes);
         if indexes.get(&shard).is_some_and(|index| index.epoch > epoch) {
@@ -90,7 +90,7 @@ impl Queue for MemoryQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         let mut indexes = lock(&self.indexes);
         let Some(index) = indexes.get_mut(&shard).filter(|index| index.epoch == epoch) else {
@@ -145,7 +145,12 @@ impl Queue for MemoryQueue {
         Ok(lock(&self.run_queue).take(now, capacity))
     }
 
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         Ok(lock(&self.counters).count(subject, windows, now))
     }
 

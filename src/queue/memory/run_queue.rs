@@ -9,27 +9,27 @@ use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// Tickets that wait for their start, and tickets that wait for room.
 #[derive(Default)]
-pub(super) struct RunQueue {
+pub(super) struct MemoryRunQueue {
     queued: HashSet<JobId>,
     /// The number of queued tickets of each account.
     accounts: HashMap<AccountId, usize>,
     later: BTreeMap<(Timestamp, JobId), Ticket>,
-    ready: Rotation<AccountId, Rotation<HostKey, VecDeque<Ticket>>>,
+    ready: TurnQueues<AccountId, TurnQueues<HostKey, VecDeque<Ticket>>>,
 }
 
 /// Queues by key, visited in turn.
-struct Rotation<K, Q> {
+struct TurnQueues<K, Q> {
     queues: HashMap<K, Q>,
     turn: VecDeque<K>,
 }
 
-impl<K, Q> Default for Rotation<K, Q> {
+impl<K, Q> Default for TurnQueues<K, Q> {
     fn default() -> Self {
         Self { queues: HashMap::new(), turn: VecDeque::new() }
     }
 }
 
-impl<K: Copy + Eq + std::hash::Hash, Q: Default> Rotation<K, Q> {
+impl<K: Copy + Eq + std::hash::Hash, Q: Default> TurnQueues<K, Q> {
     /// Returns the queue of `key`. A new one joins the round at its end.
     fn queue(&mut self, key: K) -> &mut Q {
         self.queues.entry(key).or_insert_with(|| {
@@ -60,7 +60,7 @@ impl<K: Copy + Eq + std::hash::Hash, Q: Default> Rotation<K, Q> {
     }
 }
 
-impl RunQueue {
+impl MemoryRunQueue {
     pub(super) fn push(&mut self, tickets: &[Ticket]) {
         let mut dropped = 0;
         for ticket in tickets {
@@ -172,7 +172,7 @@ mod tests {
             host: HostKey(1),
             start: at,
         };
-        let mut queue = RunQueue::default();
+        let mut queue = MemoryRunQueue::default();
         let many: Vec<_> = (0..MOST_TICKETS + 9).map(|n| ticket(1, n)).collect();
         queue.push(&many);
         assert_eq!(queue.queued.len(), MOST_TICKETS);

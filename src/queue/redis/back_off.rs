@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_beside_others_rests_for_a_while() {
+    fn a_shard_that_fails_beside_others_rests_for_a_while() {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let rest = BackOff::new(clock.clone());
         let answers = [(&[ShardId(0), ShardId(2)][..], failed()), (&[ShardId(1)], Ok(7))];
@@ -122,10 +122,10 @@ mod tests {
     }
 
     #[test]
-    fn if_all_fail_nobody_rests() {
+    fn if_all_fail_no_shard_rests() {
         let rest = BackOff::new(Clock::manual(Timestamp::from_millis(0)));
         let answers = [(&[ShardId(0)][..], failed()), (&[ShardId(1)], failed())];
-        rest.unless_all_fail(answers).expect_err("nobody answers");
+        rest.unless_all_fail(answers).expect_err("no server answers");
         assert_eq!(rest.awake(2).len(), 2);
         assert!(
             rest.unless_all_fail(Vec::<(_, Result<u8>)>::new())

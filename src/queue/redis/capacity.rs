@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use crate::domain::ticket::Ticket;
 use crate::queue::Capacity;
 
-/// Returns the part of `capacity` for the shard at `place` of `shards`. The parts add up to the room.
+/// Returns the part of `capacity` for the shard at `place` of `shards`. The parts add up to the
+/// room.
 pub(super) fn part(capacity: &Capacity, place: usize, shards: usize) -> Capacity {
     let part = |value: usize| value / shards + usize::from(place < value % shards);
     Capacity {
@@ -50,7 +51,7 @@ mod tests {
     use crate::domain::ticket::HostKey;
 
     #[test]
-    fn who_cannot_hold_back_a_ticket_is_not_named() {
+    fn accounts_that_hold_back_no_ticket_are_not_named() {
         let rooms = HashMap::from([('a', 0), ('b', 3), ('c', 4), ('d', 9)]);
         let named = |unnamed, most| {
             let mut named: Vec<char> =

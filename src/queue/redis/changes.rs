@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 
 use super::due::{BATCH, millis};
 use super::entry;
-use super::hints::Hints;
-use super::keys::Keys;
-use super::server::{Lent, Server};
+use super::hints::RedisHints;
+use super::keys::RedisKeys;
+use super::server::{Lent, RedisServer};
 use crate::domain::shard::ShardId;
-use crate::queue::{Changes, Member, QueueError, Result};
+use crate::queue::{Changes, OwnedSchedule, QueueError, Result};
 use crate::runtime::{Clock, Tasks};
 
 /// The lifetime of hints that no leader takes. A leader that comes later has read the store after
@@ -34,8 +34,8 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 
 /// Takes the hints for a shard.
 pub(super) async fn take(
-    server: &Server,
-    keys: &Keys,
+    server: &RedisServer,
+    keys: &RedisKeys,
     shard: ShardId,
     limit: usize,
 ) -> Result<Changes> {
@@ -50,7 +50,7 @@ pub(super) async fn take(
 }
 
 /// Sends hints to a shard's leader. Sending them twice changes nothing.
-async fn leave(lent: &Lent, keys: &Keys, shard: ShardId, changes: &Changes) -> Result<()> {
+async fn leave(lent: &Lent, keys: &RedisKeys, shard: ShardId, changes: &Changes) -> Result<()> {
     let ids = changes.schedules.iter().map(|schedule| entry::whole(*schedule).to_vec());
     let members: Vec<_> = ids.chain(changes.all.then(|| MARK.to_vec())).collect();
     for batch in members.chunks(BATCH) {
@@ -64,9 +64,9 @@ async fn leave(lent: &Lent, keys: &Keys, shard: ShardId, changes: &Changes) -> R
 
 /// Sends hints, and keeps those that the server does not take now.
 pub(super) struct Messenger {
-    server: Arc<Server>,
-    keys: Keys,
-    hints: Arc<Hints>,
+    server: Arc<RedisServer>,
+    keys: RedisKeys,
+    hints: Arc<RedisHints>,
     kept: Mutex<PendingHints>,
     /// Notified when a hint is kept.
     keeping: Notify,
@@ -84,7 +84,7 @@ struct PendingHints {
 
 #[derive(Default)]
 struct PendingShard {
-    schedules: BTreeSet<Member>,
+    schedules: BTreeSet<OwnedSchedule>,
     all: bool,
 }
 
@@ -123,7 +123,7 @@ impl PendingHints {
 }
 
 impl Messenger {
-    pub(super) fn new(server: Arc<Server>, keys: Keys, hints: Arc<Hints>) -> Self {
+    pub(super) fn new(server: Arc<RedisServer>, keys: RedisKeys, hints: Arc<RedisHints>) -> Self {
         Self { server, keys, hints, kept: Mutex::default(), keeping: Notify::new() }
     }
 
@@ -199,7 +199,7 @@ mod tests {
     fn of_many_changes_only_the_mark_is_kept() {
         let some = |from: u128, to: u128| {
             let at = Timestamp::from_millis(0);
-            let member = |bits| Member {
+            let member = |bits| OwnedSchedule {
                 schedule: ScheduleId::new(at, bits),
                 account: AccountId::new(at, 1),
             };

@@ -1,11 +1,11 @@
-//! Checks that the server is set up for what it holds.
+//! Checks that the server's setup suits the data of the queue.
 
 use std::collections::BTreeSet;
 
 use redis::{InfoDict, Value};
 
-use super::keys::Keys;
-use super::server::{Lent, Server};
+use super::keys::RedisKeys;
+use super::server::{Lent, RedisServer};
 use crate::queue::Result;
 
 /// The oldest major version that is known to work.
@@ -16,15 +16,15 @@ const PING_LIFE_MS: u64 = 10_000;
 
 /// Checks that the server takes writes. Just reading is not enough: a read-only replica answers,
 /// and so does a server without memory.
-pub(super) async fn ping(server: &Server, keys: &Keys) -> Result<()> {
+pub(super) async fn ping(server: &RedisServer, keys: &RedisKeys) -> Result<()> {
     let lent = server.connect("ping").await?;
     let mut set = redis::cmd("SET");
     set.arg(keys.ping()).arg(1).arg("PX").arg(PING_LIFE_MS);
     lent.answer("ping", set.query_async(&mut lent.link())).await
 }
 
-/// Logs what is wrong with the setup of the server, or of any node of a cluster.
-pub(super) async fn check(server: &Server) {
+/// Logs the faults in the setup of the server, or of any node of a cluster.
+pub(super) async fn check(server: &RedisServer) {
     let found = async {
         let lent = server.connect("check").await?;
         Ok::<_, crate::queue::QueueError>((

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use redis::Script;
 
-use super::Settings;
+use super::RedisSettings;
 use super::check::{OLDEST, ask, major, ping};
-use super::keys::Keys;
-use super::server::{Lent, Server};
+use super::keys::RedisKeys;
+use super::server::{Lent, RedisServer};
 use crate::domain::finding::Finding;
 use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
@@ -20,15 +20,16 @@ const QUESTIONS: u32 = 5;
 const SLOW: Duration = Duration::from_millis(10);
 
 /// Checks the server of `settings`.
-pub async fn check_up(settings: &Settings, clock: &Clock) -> Vec<Finding> {
+pub async fn check_up(settings: &RedisSettings, clock: &Clock) -> Vec<Finding> {
     match look(settings, clock).await {
         Ok(findings) => findings,
         Err(error) => vec![Finding::failure(reason(&error))],
     }
 }
 
-async fn look(settings: &Settings, clock: &Clock) -> Result<Vec<Finding>> {
-    let (server, keys) = (Server::new(settings, clock.clone())?, Keys::new(&settings.prefix));
+async fn look(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
+    let (server, keys) =
+        (RedisServer::new(settings, clock.clone())?, RedisKeys::new(&settings.prefix));
     let mut round_trip = Duration::MAX;
     for _ in 0..QUESTIONS {
         let asked = clock.monotonic();
@@ -89,7 +90,7 @@ fn of_speed(round_trip: Duration) -> Finding {
 
 /// Runs the scripts' commands on a key that nothing else uses, and publishes to a channel without
 /// subscribers.
-async fn try_rights(lent: &Lent, keys: &Keys) -> Result<()> {
+async fn try_rights(lent: &Lent, keys: &RedisKeys) -> Result<()> {
     let script = Script::new(include_str!("scripts/checkup.lua"));
     let key = keys.trial();
     let call = async {

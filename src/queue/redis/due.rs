@@ -11,16 +11,19 @@ use futures_util::future::try_join_all;
 use redis::Script;
 
 use super::entry;
-use super::failure::Failure;
-use super::keys::Keys;
-use super::server::Server;
+use super::failure::RedisFailure;
+use super::keys::RedisKeys;
+use super::server::RedisServer;
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
-use crate::queue::{Due, Index, Member, QueueError, Result};
+use crate::queue::{Due, Index, OwnedSchedule, QueueError, Result};
 
-/// The maximum number of entries in a script or command, because the server does nothing else
-/// meanwhile.
+/// The maximum number of entries that a script or command writes, because the server does nothing
+/// else meanwhile.
 pub(super) const BATCH: usize = 500;
+/// The maximum number of due entries that a script reads. The server is busy with it for about one
+/// millisecond. With 100,000 due entries of 64 shards, one page of each shard has nearly all.
+const PAGE: usize = 2_000;
 /// The time for which a marker outlives the last visit of its leader.
 const MARKER_LIFE: Duration = Duration::from_secs(120);
 /// The time for which a partly built index is kept if its leader does not go on.
@@ -33,6 +36,10 @@ pub(super) struct DueIndexes {
     set_due: Script,
     put_up: Script,
 }
+
+/// Due entries with the same score and members of the same length: the score, the length, and the
+/// members one after the other.
+type DueGroup = (Vec<u8>, usize, Vec<u8>);
 
 pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
@@ -50,8 +57,8 @@ impl DueIndexes {
 
     pub(super) async fn adopt(
         &self,
-        server: &Server,
-        keys: &Keys,
+        server: &RedisServer,
+        keys: &RedisKeys,
         (shard, epoch): (ShardId, Epoch),
     ) -> Result<Index<()>> {
         let lent = server.connect("adopt").await?;
@@ -65,10 +72,10 @@ impl DueIndexes {
     /// same `token`.
     pub(super) async fn rebuild(
         &self,
-        server: &Server,
-        keys: &Keys,
+        server: &RedisServer,
+        keys: &RedisKeys,
         (shard, epoch, token): (ShardId, Epoch, u128),
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         const OPERATION: &str = "rebuild";
         let lent = server.connect(OPERATION).await?;
@@ -92,16 +99,16 @@ impl DueIndexes {
         match lent.answer(OPERATION, script.invoke_async::<i64>(&mut link)).await? {
             1 => Ok(Index::Own(())),
             0 => Ok(Index::Foreign),
-            _ => Err(QueueError::new(OPERATION, Failure::Lossy)),
+            _ => Err(QueueError::new(OPERATION, RedisFailure::Lossy)),
         }
     }
 
     pub(super) async fn set_due(
         &self,
-        server: &Server,
-        keys: &Keys,
+        server: &RedisServer,
+        keys: &RedisKeys,
         (shard, epoch): (ShardId, Epoch),
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         let lent = &server.connect("set_due").await?;
         let batches = entries.chunks(BATCH).map(|batch| {
@@ -123,26 +130,29 @@ impl DueIndexes {
 
     pub(super) async fn due(
         &self,
-        server: &Server,
-        keys: &Keys,
+        server: &RedisServer,
+        keys: &RedisKeys,
         (shard, epoch): (ShardId, Epoch),
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
         let (mut due, mut place, mut unreadable) = (Due::default(), 0, Vec::new());
         loop {
-            let most = (limit - place).min(BATCH);
+            let most = (limit - place).min(PAGE);
             let page = self.page(server, keys, (shard, epoch), span, (place, most)).await?;
-            let Some((entries, next)) = page else { return Ok(Index::Foreign) };
-            let entries: Vec<_> = entries.chunks_exact(2).collect();
-            place += entries.len();
-            for entry in &entries {
-                match entry::decode(&entry[1], &entry[0]) {
-                    Some(read) => due.schedules.push(read),
-                    None => unreadable.push(entry[0].clone()),
+            let Some((groups, next)) = page else { return Ok(Index::Foreign) };
+            let before = place;
+            for (score, length, members) in groups {
+                let empty = (length == 0).then_some(&[][..]);
+                for member in members.chunks(length.max(1)).chain(empty) {
+                    place += 1;
+                    match entry::decode(&score, member) {
+                        Some(read) => due.schedules.push(read),
+                        None => unreadable.push(member.to_vec()),
+                    }
                 }
             }
-            if entries.len() < most || place >= limit {
+            if place - before < most || place >= limit {
                 due.next = entry::tick(&next);
                 break;
             }
@@ -153,16 +163,15 @@ impl DueIndexes {
         Ok(Index::Own(due))
     }
 
-    /// Returns a part of what is due: for each entry its member and its score, and then the score
-    /// that follows.
+    /// Returns a page of the due entries in groups, and then the score that follows.
     async fn page(
         &self,
-        server: &Server,
-        keys: &Keys,
+        server: &RedisServer,
+        keys: &RedisKeys,
         (shard, epoch): (ShardId, Epoch),
         (after, now): (Option<Timestamp>, Timestamp),
         (place, most): (usize, usize),
-    ) -> Result<Option<(Vec<Vec<u8>>, Vec<u8>)>> {
+    ) -> Result<Option<(Vec<DueGroup>, Vec<u8>)>> {
         let lent = server.connect("due").await?;
         let mut script = self.due.key(keys.marker(shard));
         script.key(keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
@@ -179,8 +188,8 @@ impl DueIndexes {
     /// ever.
     async fn remove(
         &self,
-        server: &Server,
-        keys: &Keys,
+        server: &RedisServer,
+        keys: &RedisKeys,
         (shard, epoch): (ShardId, Epoch),
         members: Vec<Vec<u8>>,
     ) -> Result<()> {

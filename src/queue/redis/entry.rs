@@ -7,7 +7,7 @@
 //! until the year 2109, and the schedules of one tick are sorted by their ids.
 
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::queue::Member;
+use crate::queue::OwnedSchedule;
 
 /// The first span that does not fit; it begins in the year 2248.
 const SPANS: u16 = 2_048;
@@ -15,7 +15,7 @@ const SPANS: u16 = 2_048;
 const WHOLE: usize = 32;
 
 /// Returns the score and the member of a schedule's entry.
-pub(super) fn encode(schedule: Member, tick: Timestamp) -> (String, Vec<u8>) {
+pub(super) fn encode(schedule: OwnedSchedule, tick: Timestamp) -> (String, Vec<u8>) {
     let (fraction, member) = parts(schedule);
     // Eleven bits of fraction are at most eleven decimal digits.
     let fraction = format!("{:.11}", f64::from(fraction) / f64::from(SPANS));
@@ -23,18 +23,18 @@ pub(super) fn encode(schedule: Member, tick: Timestamp) -> (String, Vec<u8>) {
 }
 
 /// Returns only the member, to remove an entry.
-pub(super) fn member(schedule: Member) -> Vec<u8> {
+pub(super) fn member(schedule: OwnedSchedule) -> Vec<u8> {
     parts(schedule).1
 }
 
-fn parts(schedule: Member) -> (u16, Vec<u8>) {
+fn parts(schedule: OwnedSchedule) -> (u16, Vec<u8>) {
     let bytes = whole(schedule);
     let span = u16::from_be_bytes([bytes[0], bytes[1]]);
     if span < SPANS { (span, bytes[2..].to_vec()) } else { (0, bytes.to_vec()) }
 }
 
 /// Returns both ids in full, without moving bytes into the score.
-pub(super) fn whole(schedule: Member) -> [u8; WHOLE] {
+pub(super) fn whole(schedule: OwnedSchedule) -> [u8; WHOLE] {
     let mut bytes = [0; WHOLE];
     bytes[..16].copy_from_slice(&schedule.schedule.to_bytes());
     bytes[16..].copy_from_slice(&schedule.account.to_bytes());
@@ -42,14 +42,14 @@ pub(super) fn whole(schedule: Member) -> [u8; WHOLE] {
 }
 
 /// Reads the ids that [`whole`] has written; `None` if the bytes have another form.
-pub(super) fn of_whole(bytes: &[u8]) -> Option<Member> {
+pub(super) fn of_whole(bytes: &[u8]) -> Option<OwnedSchedule> {
     let (schedule, account) = bytes.split_first_chunk()?;
     let (schedule, account) = (ScheduleId::from_bytes(*schedule), account.try_into().ok()?);
-    Some(Member { schedule, account: AccountId::from_bytes(account) })
+    Some(OwnedSchedule { schedule, account: AccountId::from_bytes(account) })
 }
 
 /// Reads the schedule and the tick of an entry; `None` for an entry that no leader has written.
-pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(Member, Timestamp)> {
+pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(OwnedSchedule, Timestamp)> {
     let (tick, fraction) = split(score)?;
     let mut bytes = [0; WHOLE];
     if member.len() == bytes.len() {
@@ -79,9 +79,9 @@ fn split(score: &[u8]) -> Option<(Timestamp, u16)> {
 mod tests {
     use super::*;
 
-    fn made_at(ms: i64, bits: u128) -> Member {
+    fn made_at(ms: i64, bits: u128) -> OwnedSchedule {
         let at = Timestamp::from_millis(ms);
-        Member { schedule: ScheduleId::new(at, bits), account: AccountId::new(at, !bits) }
+        OwnedSchedule { schedule: ScheduleId::new(at, bits), account: AccountId::new(at, !bits) }
     }
 
     #[test]

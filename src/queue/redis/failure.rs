@@ -4,7 +4,7 @@ use redis::{ErrorKind, RedisError};
 
 /// The reason why the server cannot be used. It never shows a password.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum RedisFailure {
     #[error("the server refuses the user or the password of PUNCTUAL_QUEUE_URL: {0}")]
     Login(String),
     #[error("the user of PUNCTUAL_QUEUE_URL needs more rights: {0}")]
@@ -25,7 +25,7 @@ pub(super) enum Failure {
     Other(RedisError),
 }
 
-impl From<RedisError> for Failure {
+impl From<RedisError> for RedisFailure {
     fn from(error: RedisError) -> Self {
         match error.kind() {
             _ if is_of_login(&error) => Self::Login(detail(&error)),
@@ -68,19 +68,19 @@ mod tests {
 
     /// The texts are answers of Redis 6.0.16.
     #[test]
-    fn what_a_script_has_met_is_recognized() {
+    fn errors_of_a_script_are_recognized() {
         let of_script = |met: &str| {
             let text =
                 format!("running script (call to f_29): @user_script:16: @user_script: 16: {met}");
-            Failure::from(RedisError::from((ErrorKind::Extension, "Error", text)))
+            RedisFailure::from(RedisError::from((ErrorKind::Extension, "Error", text)))
         };
         let read_only = of_script("-READONLY You can't write against a read only replica. ");
-        assert!(matches!(read_only, Failure::ReadOnly), "{read_only}");
+        assert!(matches!(read_only, RedisFailure::ReadOnly), "{read_only}");
         let rights = of_script("-NOPERM this user has no permissions to run the 'zadd' command ");
-        assert!(matches!(rights, Failure::Rights(_)), "{rights}");
+        assert!(matches!(rights, RedisFailure::Rights(_)), "{rights}");
         let full = of_script("-OOM command not allowed when used memory > 'maxmemory'. ");
-        assert!(matches!(full, Failure::Full(_)), "{full}");
+        assert!(matches!(full, RedisFailure::Full(_)), "{full}");
         let other = of_script("attempt to index a nil value");
-        assert!(matches!(other, Failure::Other(_)), "{other}");
+        assert!(matches!(other, RedisFailure::Other(_)), "{other}");
     }
 }

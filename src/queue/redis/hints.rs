@@ -9,10 +9,10 @@ use redis::aio::PubSub;
 use redis::{Client, RedisResult};
 use tokio::sync::Notify;
 
-use super::Settings;
+use super::RedisSettings;
 use super::check::check;
-use super::keys::Keys;
-use super::server::{Lent, PATIENCE, Server};
+use super::keys::RedisKeys;
+use super::server::{Lent, PATIENCE, RedisServer};
 use crate::queue::Result;
 use crate::runtime::{Clock, Tasks};
 
@@ -22,16 +22,16 @@ const FASTEST_RETRY: Duration = Duration::from_millis(100);
 const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
 /// Hints of this replica and of others.
-pub(super) struct Hints {
-    keys: Keys,
+pub(super) struct RedisHints {
+    keys: RedisKeys,
     /// The id of this replica, so that its own messages do not wake it a second time.
     sender: String,
     pub(super) due: Arc<Notify>,
     pub(super) tickets: Arc<Notify>,
 }
 
-impl Hints {
-    pub(super) fn new(keys: Keys, sender: u64) -> Self {
+impl RedisHints {
+    pub(super) fn new(keys: RedisKeys, sender: u64) -> Self {
         Self {
             keys,
             sender: format!("{sender:016x}"),
@@ -59,11 +59,11 @@ impl Hints {
     }
 
     /// Passes on the hints of other replicas until the first stage of a stop. Whenever it has
-    /// connected, it also checks the server's setup and logs what is wrong.
+    /// connected, it also checks the server's setup and logs the faults.
     pub(super) async fn listen(
         self: Arc<Self>,
-        settings: Settings,
-        server: Arc<Server>,
+        settings: RedisSettings,
+        server: Arc<RedisServer>,
         clock: Clock,
         tasks: Tasks,
     ) {

@@ -8,11 +8,11 @@ use crate::domain::shard::ShardId;
 
 /// Builds names under a prefix.
 #[derive(Clone)]
-pub(super) struct Keys {
+pub(super) struct RedisKeys {
     prefix: String,
 }
 
-impl Keys {
+impl RedisKeys {
     pub(super) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned() }
     }

@@ -35,7 +35,9 @@ use async_trait::async_trait;
 use redis::Script;
 use tokio::sync::Notify;
 
-use super::{Capacity, Changes, Due, Index, Member, Queue, Result, Standing, Verdict, Window};
+use super::{
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, Window, WindowState,
+};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -44,22 +46,22 @@ use changes::Messenger;
 use check::ping;
 pub use checkup::check_up;
 use due::{DueIndexes, millis};
-use hints::Hints;
-use keys::Keys;
-use run_queue::RunQueue;
-use server::Server;
-pub use settings::{InvalidSettings, Settings};
+use hints::RedisHints;
+use keys::RedisKeys;
+use run_queue::RedisRunQueue;
+use server::RedisServer;
+pub use settings::{InvalidRedisSettings, RedisSettings};
 
 /// The queue of a cluster.
 pub struct RedisQueue {
-    server: Arc<Server>,
-    keys: Keys,
+    server: Arc<RedisServer>,
+    keys: RedisKeys,
     random: Random,
     indexes: DueIndexes,
-    run_queue: RunQueue,
+    run_queue: RedisRunQueue,
     count: Script,
     give_back: Script,
-    hints: Arc<Hints>,
+    hints: Arc<RedisHints>,
     messenger: Arc<Messenger>,
 }
 
@@ -70,23 +72,23 @@ impl RedisQueue {
     /// # Errors
     /// If the settings cannot be used.
     pub fn start(
-        settings: Settings,
+        settings: RedisSettings,
         shards: u16,
         clock: Clock,
         random: Random,
         tasks: &Tasks,
     ) -> Result<Self> {
-        let server = Arc::new(Server::new(&settings, clock.clone())?);
-        let keys = Keys::new(&settings.prefix);
+        let server = Arc::new(RedisServer::new(&settings, clock.clone())?);
+        let keys = RedisKeys::new(&settings.prefix);
         let bytes = random.bits().to_be_bytes();
         let replica = u64::from_be_bytes(*bytes.first_chunk().expect("there are sixteen"));
-        let hints = Arc::new(Hints::new(keys.clone(), replica));
+        let hints = Arc::new(RedisHints::new(keys.clone(), replica));
         let listening =
             hints.clone().listen(settings, server.clone(), clock.clone(), tasks.clone());
         tasks.spawn(TaskKind::Hints, listening);
         let messenger = Arc::new(Messenger::new(server.clone(), keys.clone(), hints.clone()));
         tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(clock.clone(), tasks.clone()));
-        let run_queue = RunQueue::new(shards, replica, clock);
+        let run_queue = RedisRunQueue::new(shards, replica, clock);
         let count = Script::new(include_str!("scripts/count.lua"));
         let give_back = Script::new(include_str!("scripts/give_back.lua"));
         let indexes = DueIndexes::new();
@@ -98,8 +100,8 @@ impl RedisQueue {
 ///
 /// # Errors
 /// If it does not. The error says what to do about it.
-pub async fn ask(settings: &Settings, clock: Clock) -> Result<()> {
-    ping(&Server::new(settings, clock)?, &Keys::new(&settings.prefix)).await
+pub async fn ask(settings: &RedisSettings, clock: Clock) -> Result<()> {
+    ping(&RedisServer::new(settings, clock)?, &RedisKeys::new(&settings.prefix)).await
 }
 
 #[async_trait]
@@ -112,7 +114,7 @@ impl Queue for RedisQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         let index = (shard, epoch, self.random.bits());
         self.indexes.rebuild(&self.server, &self.keys, index, entries).await
@@ -122,7 +124,7 @@ impl Queue for RedisQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         self.indexes.set_due(&self.server, &self.keys, (shard, epoch), entries).await
     }
@@ -168,9 +170,14 @@ impl Queue for RedisQueue {
         self.run_queue.take(&self.server, &self.keys, now, capacity).await
     }
 
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         if windows.is_empty() {
-            return Ok(Verdict { standings: Vec::new(), allowed: true });
+            return Ok(RateVerdict { standings: Vec::new(), allowed: true });
         }
         let lent = self.server.connect("count").await?;
         let mut script = self.count.prepare_invoke();
@@ -181,13 +188,13 @@ impl Queue for RedisQueue {
         }
         let mut link = lent.link();
         let told: Vec<i64> = lent.answer("count", script.invoke_async(&mut link)).await?;
-        let standing = |(window, told): (&Window, &[i64])| Standing {
+        let standing = |(window, told): (&Window, &[i64])| WindowState {
             window: *window,
             remaining: window.limit.saturating_sub(u32::try_from(told[0]).unwrap_or(u32::MAX)),
             resets_at: Timestamp::from_millis(told[1]),
         };
         let standings = windows.iter().zip(told.get(1..).unwrap_or_default().chunks_exact(2));
-        Ok(Verdict {
+        Ok(RateVerdict {
             standings: standings.map(standing).collect(),
             allowed: told.first() == Some(&1),
         })

@@ -8,7 +8,7 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::{RedisError, RedisResult, TlsCertificates};
 
-use super::Settings;
+use super::RedisSettings;
 
 /// The first pause before the client tries a node again, in milliseconds.
 const FIRST_WAIT_MS: u64 = 20;
@@ -23,7 +23,7 @@ impl Nodes {
     /// client would repeat a request that has taken effect. While the client connects to a node,
     /// all requests wait, and a new connection may try a node that is down twice. So connecting may
     /// take a third of `patience`.
-    pub(super) fn new(settings: &Settings, patience: Duration) -> RedisResult<Self> {
+    pub(super) fn new(settings: &RedisSettings, patience: Duration) -> RedisResult<Self> {
         let mut client = ClusterClientBuilder::new(settings.nodes.clone())
             .connection_timeout(patience / 3)
             .response_timeout(patience)

@@ -2,7 +2,7 @@
 //! starts, and the ready tickets by account and host.
 //!
 //! A take looks at all shards, then runs a script for each shard that has tickets. The shards that
-//! are asked at once share the room. What is left of it then goes to one shard after the other.
+//! are asked at once share the room. The remaining room then goes to one shard after the other.
 //! Each take begins with another shard. The shards of a cluster are on several servers: where one
 //! is down, its shards rest, and the tickets of the others are taken all the same.
 
@@ -16,8 +16,8 @@ use redis::Script;
 use super::back_off::BackOff;
 use super::capacity::{binding, part, use_up};
 use super::due::millis;
-use super::keys::Keys;
-use super::server::{Lent, Server};
+use super::keys::RedisKeys;
+use super::server::{Lent, RedisServer};
 use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -31,14 +31,14 @@ use crate::telemetry::metrics::TICKETS_DROPPED;
 const BATCH: usize = 500;
 /// The maximum number of batches of a shard that a take makes ready.
 const MOST_BATCHES: usize = 20;
-/// The time after which a take asks no further shard that has more. The next take gets what is
-/// left.
+/// The time after which a take asks no further shard that has more tickets. The next take gets the
+/// remaining ones.
 const LONGEST_ROUND: Duration = Duration::from_millis(500);
 /// The time for which an answer is kept for a taker that asks again.
 const ANSWER_LIFE: Duration = Duration::from_secs(5);
 
 /// The scripts of the run queue, and the taker that runs them.
-pub(super) struct RunQueue {
+pub(super) struct RedisRunQueue {
     push: Script,
     look: Script,
     ripen: Script,
@@ -52,14 +52,14 @@ pub(super) struct RunQueue {
 }
 
 /// The result of a look at a shard.
-struct Seen {
+struct ShardLook {
     shard: ShardId,
     ready: usize,
     due: usize,
     next: Option<Timestamp>,
 }
 
-impl RunQueue {
+impl RedisRunQueue {
     /// Creates the run queue of `shards` shards. No other replica has the same `taker`.
     pub(super) fn new(shards: u16, taker: u64, clock: Clock) -> Self {
         Self {
@@ -78,7 +78,12 @@ impl RunQueue {
 
     /// Queues tickets. Returns how many were not queued yet. If a shard fails, the tickets of the
     /// others are queued all the same.
-    pub(super) async fn push(&self, lent: &Lent, keys: &Keys, pushed: &[Ticket]) -> Result<usize> {
+    pub(super) async fn push(
+        &self,
+        lent: &Lent,
+        keys: &RedisKeys,
+        pushed: &[Ticket],
+    ) -> Result<usize> {
         let now = self.clock.now();
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
         for ticket in pushed {
@@ -106,8 +111,8 @@ impl RunQueue {
 
     pub(super) async fn take(
         &self,
-        server: &Server,
-        keys: &Keys,
+        server: &RedisServer,
+        keys: &RedisKeys,
         now: Timestamp,
         capacity: &Capacity,
     ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
@@ -168,7 +173,7 @@ impl RunQueue {
     }
 
     /// Looks at the shards that do not rest, and returns those that have tickets.
-    async fn look(&self, lent: &Lent, keys: &Keys, now: Timestamp) -> Result<Vec<Seen>> {
+    async fn look(&self, lent: &Lent, keys: &RedisKeys, now: Timestamp) -> Result<Vec<ShardLook>> {
         let shards = self.rest.awake(self.shards);
         let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
             let mut script = self.look.prepare_invoke();
@@ -182,7 +187,7 @@ impl RunQueue {
                     lent.answer("take", script.invoke_async(&mut link)).await;
                 let seen = |(place, ready, due, next): (usize, _, _, String)| {
                     let next = next.parse().ok().map(Timestamp::from_millis);
-                    shards.get(place).map(|shard| Seen { shard: *shard, ready, due, next })
+                    shards.get(place).map(|shard| ShardLook { shard: *shard, ready, due, next })
                 };
                 let seen = rows.map(|rows| rows.into_iter().filter_map(seen).collect::<Vec<_>>());
                 (shards, seen)
@@ -198,7 +203,13 @@ impl RunQueue {
 
     /// Makes tickets that may start by now ready, so that takes can go round the accounts. If that
     /// fails, tickets that are ready already can still be taken.
-    async fn ripen(&self, lent: &Lent, keys: &Keys, now: Timestamp, seen: &[Seen]) -> Result<()> {
+    async fn ripen(
+        &self,
+        lent: &Lent,
+        keys: &RedisKeys,
+        now: Timestamp,
+        seen: &[ShardLook],
+    ) -> Result<()> {
         let batches = seen.iter().flat_map(|seen| {
             let count = seen.due.div_ceil(BATCH).min(MOST_BATCHES);
             (0..count).map(|_| {
@@ -215,9 +226,9 @@ impl RunQueue {
     /// more. If an answer is lost, it is asked for once again.
     async fn take_from(
         &self,
-        server: &Server,
+        server: &RedisServer,
         lent: &Lent,
-        keys: &Keys,
+        keys: &RedisKeys,
         shard: ShardId,
         (capacity, most): (&Capacity, usize),
     ) -> Result<(Vec<Ticket>, bool)> {

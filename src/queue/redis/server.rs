@@ -10,8 +10,8 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
-use super::Settings;
-use super::failure::Failure;
+use super::RedisSettings;
+use super::failure::RedisFailure;
 use super::nodes::Nodes;
 use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 8;
 const PROVEN_FOR: Duration = Duration::from_millis(100);
 
 /// One server or a cluster.
-pub(super) struct Server {
+pub(super) struct RedisServer {
     pool: Pool,
     clock: Clock,
     proven: Arc<Mutex<Proven>>,
@@ -35,7 +35,7 @@ pub(super) struct Server {
 #[derive(Default)]
 struct Proven {
     /// The connection, and the end of the time for which it counts as good, on the monotonic clock.
-    link: Option<(Link, Duration)>,
+    link: Option<(RedisLink, Duration)>,
     /// The number of failures of requests on such connections.
     failures: u64,
 }
@@ -45,9 +45,9 @@ enum Pool {
     Cluster(managed::Pool<Nodes>),
 }
 
-impl Server {
+impl RedisServer {
     /// Creates the server's pool, which connects at the first request.
-    pub(super) fn new(settings: &Settings, clock: Clock) -> Result<Self> {
+    pub(super) fn new(settings: &RedisSettings, clock: Clock) -> Result<Self> {
         Ok(Self { pool: Pool::new(settings)?, clock, proven: Arc::default() })
     }
 
@@ -67,12 +67,12 @@ impl Server {
     }
 
     /// Gets a connection that answers. It is lent again unless a request has failed meanwhile.
-    async fn prove(&self, operation: &'static str, failures: u64) -> Result<Link> {
+    async fn prove(&self, operation: &'static str, failures: u64) -> Result<RedisLink> {
         let link = match tokio::time::timeout(PATIENCE, self.pool.link()).await {
             Ok(Ok(link)) => link,
             Ok(Err(PoolError::Backend(error))) => return Err(failed(operation, error)),
             Ok(Err(other)) => return Err(QueueError::new(operation, other)),
-            Err(_) => return Err(QueueError::new(operation, Failure::Silent)),
+            Err(_) => return Err(QueueError::new(operation, RedisFailure::Silent)),
         };
         let mut proven = lock(&self.proven);
         if proven.failures == failures {
@@ -83,7 +83,7 @@ impl Server {
 }
 
 impl Pool {
-    fn new(settings: &Settings) -> Result<Self> {
+    fn new(settings: &RedisSettings) -> Result<Self> {
         let failed = |error: RedisError| failed("connect", error);
         let no_pool = |error| QueueError::new("connect", error);
         if settings.cluster {
@@ -101,17 +101,17 @@ impl Pool {
     }
 
     /// Returns a connection. It stays in the pool, because many requests use it at once.
-    async fn link(&self) -> std::result::Result<Link, PoolError> {
+    async fn link(&self) -> std::result::Result<RedisLink, PoolError> {
         Ok(match self {
-            Self::Single(pool) => Link::Single(pool.get().await?.as_ref().clone()),
-            Self::Cluster(pool) => Link::Cluster(pool.get().await?.clone()),
+            Self::Single(pool) => RedisLink::Single(pool.get().await?.as_ref().clone()),
+            Self::Cluster(pool) => RedisLink::Cluster(pool.get().await?.clone()),
         })
     }
 }
 
 /// A connection that is lent.
 pub(super) struct Lent {
-    link: Link,
+    link: RedisLink,
     /// The value of `Proven::failures` when the connection was lent.
     failures: u64,
     proven: Arc<Mutex<Proven>>,
@@ -120,7 +120,7 @@ pub(super) struct Lent {
 impl Lent {
     /// Returns the connection for one of several requests at once. They are sent in the order in
     /// which they are first polled, without waiting for each other's answers.
-    pub(super) fn link(&self) -> Link {
+    pub(super) fn link(&self) -> RedisLink {
         self.link.clone()
     }
 
@@ -134,7 +134,7 @@ impl Lent {
     ) -> Result<T> {
         let answer = match tokio::time::timeout(PATIENCE, request).await {
             Ok(answer) => answer.map_err(|error| failed(operation, error)),
-            Err(_) => Err(QueueError::new(operation, Failure::Silent)),
+            Err(_) => Err(QueueError::new(operation, RedisFailure::Silent)),
         };
         if answer.is_err() {
             let mut proven = lock(&self.proven);
@@ -147,7 +147,7 @@ impl Lent {
 
     /// Returns `true` if shards are on several servers, of which some may fail.
     pub(super) fn is_cluster(&self) -> bool {
-        matches!(self.link, Link::Cluster(_))
+        matches!(self.link, RedisLink::Cluster(_))
     }
 
     /// Returns the maximum number of shards whose keys a script may name. The shards of a cluster
@@ -160,12 +160,12 @@ impl Lent {
 
 /// A connection on which commands, pipelines and scripts run.
 #[derive(Clone)]
-pub(super) enum Link {
+pub(super) enum RedisLink {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
 
-impl ConnectionLike for Link {
+impl ConnectionLike for RedisLink {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
             Self::Single(link) => link.req_packed_command(command),
@@ -198,5 +198,5 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn failed(operation: &'static str, error: RedisError) -> QueueError {
-    QueueError::new(operation, Failure::from(error))
+    QueueError::new(operation, RedisFailure::from(error))
 }

@@ -8,7 +8,7 @@ use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, TlsCerti
 
 /// The address of the server, the login, and the prefix of the keys.
 #[derive(Clone)]
-pub struct Settings {
+pub struct RedisSettings {
     /// The servers to connect to first: the only one, or some of a cluster.
     pub(super) nodes: Vec<ConnectionInfo>,
     /// The certificate authorities (PEM) that are trusted with TLS. Absent: those of the public
@@ -21,7 +21,7 @@ pub struct Settings {
 }
 
 /// Leaves out the password.
-impl fmt::Debug for Settings {
+impl fmt::Debug for RedisSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes: Vec<_> = self.nodes.iter().map(|node| node.addr().to_string()).collect();
         f.debug_struct("Settings")
@@ -36,13 +36,13 @@ impl fmt::Debug for Settings {
 /// shows a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct InvalidSettings(String);
+pub struct InvalidRedisSettings(String);
 
 const FORMS: &str = "must be redis://HOST:PORT or rediss://HOST:PORT for one server, \
                      redis+cluster://HOST:PORT,HOST:PORT or rediss+cluster:// for a cluster; \
                      USER:PASSWORD@ may stand before the host";
 
-impl Settings {
+impl RedisSettings {
     /// Returns the certificate authorities (PEM) that are trusted instead of those of the public
     /// web.
     pub fn authorities(&self) -> Option<&[u8]> {
@@ -61,8 +61,8 @@ impl Settings {
         prefix: &str,
         password_file: Option<&Path>,
         ca_file: Option<&Path>,
-    ) -> Result<Self, InvalidSettings> {
-        let invalid = |text: &str| InvalidSettings(text.to_owned());
+    ) -> Result<Self, InvalidRedisSettings> {
+        let invalid = |text: &str| InvalidRedisSettings(text.to_owned());
         let may_be_in_prefix = |c: char| c.is_ascii_alphanumeric() || ":_.-".contains(c);
         if !(1..=64).contains(&prefix.len()) || !prefix.chars().all(may_be_in_prefix) {
             let what = "needs a prefix of 1 to 64 letters, digits and :_.- for its keys";
@@ -111,7 +111,7 @@ impl Settings {
     }
 }
 
-impl Settings {
+impl RedisSettings {
     /// Returns the hosts and ports of the servers that are reached over TLS.
     pub fn tls_servers(&self) -> Vec<(String, u16)> {
         let over_tls = |node: &ConnectionInfo| match node.addr() {
@@ -122,10 +122,10 @@ impl Settings {
     }
 }
 
-fn read(file: &Path, what: &str) -> Result<String, InvalidSettings> {
+fn read(file: &Path, what: &str) -> Result<String, InvalidRedisSettings> {
     fs::read_to_string(file).map_err(|error| {
         let file = file.display();
-        InvalidSettings(format!("has a {what} {file} that cannot be read: {error}"))
+        InvalidRedisSettings(format!("has a {what} {file} that cannot be read: {error}"))
     })
 }
 
@@ -133,8 +133,8 @@ fn read(file: &Path, what: &str) -> Result<String, InvalidSettings> {
 mod tests {
     use super::*;
 
-    fn parse(url: &str) -> Result<Settings, InvalidSettings> {
-        Settings::parse(url, "punctual", None, None)
+    fn parse(url: &str) -> Result<RedisSettings, InvalidRedisSettings> {
+        RedisSettings::parse(url, "punctual", None, None)
     }
 
     #[test]
@@ -157,9 +157,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         fs::write(file.path(), "from the file\n").expect("written");
         let read =
-            Settings::parse("redis://:other@h", "p", Some(file.path()), None).expect("valid");
+            RedisSettings::parse("redis://:other@h", "p", Some(file.path()), None).expect("valid");
         assert_eq!(read.nodes[0].redis_settings().password(), Some("from the file"));
-        let missing = Settings::parse("redis://h", "p", Some(Path::new("/no/such")), None);
+        let missing = RedisSettings::parse("redis://h", "p", Some(Path::new("/no/such")), None);
         let said = missing.expect_err("there is none").to_string();
         assert!(said.starts_with("has a password file /no/such that cannot be read: "), "{said}");
     }
@@ -171,8 +171,8 @@ mod tests {
         }
         let several = parse("redis://:secret@a,b").expect_err("one server").to_string();
         assert_eq!(several, "names several hosts, which only redis+cluster:// takes");
-        let plain = Settings::parse("redis://h", "p", None, Some(Path::new("/no/such")));
+        let plain = RedisSettings::parse("redis://h", "p", None, Some(Path::new("/no/such")));
         assert!(plain.expect_err("no TLS").to_string().contains("only rediss://"));
-        assert!(Settings::parse("redis://h", "a{b}", None, None).is_err());
+        assert!(RedisSettings::parse("redis://h", "a{b}", None, None).is_err());
     }
 }

@@ -75,7 +75,7 @@ pub fn serve(
     limits: ServeLimits,
 ) {
     let closing = CancellationToken::new();
-    let connections = Connections {
+    let connections = ListenerState {
         tasks: tasks.clone(),
         clock: clock.clone(),
         // This prepares the router once instead of for every request.
@@ -97,7 +97,7 @@ pub fn serve(
     });
 }
 
-async fn accept(listener: &TcpListener, connections: &Connections, clock: &Clock) {
+async fn accept(listener: &TcpListener, connections: &ListenerState, clock: &Clock) {
     let room = Arc::new(Semaphore::new(connections.limits.connections));
     let mut failing = false;
     loop {
@@ -128,7 +128,7 @@ fn is_one_clients(error: &std::io::Error) -> bool {
 }
 
 /// The state that all connections of a listener share.
-struct Connections {
+struct ListenerState {
     tasks: Tasks,
     clock: Clock,
     router: Router,
@@ -136,7 +136,7 @@ struct Connections {
     closing: CancellationToken,
 }
 
-impl Connections {
+impl ListenerState {
     fn spawn(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
         // Responses are written whole: waiting to fill a packet would only delay them. A failure
         // means that the peer has disconnected, which the next read reports, too.

@@ -212,7 +212,7 @@ measured! {
 }
 
 /// The maximum to which an account's jobs are counted.
-pub(in crate::store) const JOBS_COUNTED: i64 = 1_000_000;
+pub(in crate::store) const MONTHLY_JOBS_COUNTED: i64 = 1_000_000;
 
 /// Returns the first instant of the calendar month (UTC) of `now`.
 pub(in crate::store) fn start_of_month(now: Timestamp) -> Timestamp {

@@ -63,12 +63,12 @@ measured! {
     pub trait AuditStore: Send + Sync {
         /// Records, for [`INSTALLATION`], that an actor starts to encrypt all secrets with the
         /// first key. Many transactions follow, and no account's data changes visibly.
-        async fn enter_rotation(&self, act: &AuditContext) -> Result<()>;
+        async fn enter_rotation(&self, audit_context: &AuditContext) -> Result<()>;
 
         /// Records, for [`INSTALLATION`], that an actor starts to skip the ticks of a restored
         /// backup that were due before the act. Many transactions follow, and each schedule shows
         /// its skips.
-        async fn enter_restoration(&self, act: &AuditContext) -> Result<()>;
+        async fn enter_restoration(&self, audit_context: &AuditContext) -> Result<()>;
 
         /// Records that an actor read the secrets of an account in clear, and by which action. This
         /// changes nothing, but is as sensitive as a change.

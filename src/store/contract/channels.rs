@@ -10,77 +10,79 @@ use crate::store::{Result, WriteContext};
 pub struct StoredChannel {
     /// The channel.
     pub channel: Channel,
-    /// Its configuration; absent if it cannot be decrypted.
+    /// The configuration; absent if it cannot be decrypted.
     pub config: Option<ChannelConfig>,
-    /// The number of the configuration: each change raises it.
+    /// The revision of the configuration: each change raises it.
     pub revision: i64,
 }
 
-/// A channel to be stored: not verified.
+/// A channel to be stored. It is not verified.
 #[derive(Clone, Debug)]
 pub struct NewChannel {
-    /// The channel, `verified` false.
+    /// The channel, with `verified` false.
     pub channel: Channel,
-    /// Its configuration.
+    /// The configuration.
     pub config: ChannelConfig,
 }
 
-/// What became of a channel to be stored.
+/// The result of creating a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelCreated {
-    /// It is there.
+    /// The channel was stored.
     Done,
-    /// It is not: the account has as many as it may.
+    /// The channel was not stored: the account has reached its maximum.
     TooMany {
-        /// How many it has.
+        /// The number of channels that the account has.
         current: u64,
     },
 }
 
-/// A change of a channel. What is absent stays as it is.
+/// A change of a channel. An absent field stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct ChannelChange {
     /// The new label.
     pub label: Option<String>,
     /// The new configuration.
     pub config: Option<ChannelConfig>,
-    /// Whether the channel stays verified with that configuration: it leads to the same place.
+    /// `true` if the channel stays verified, because the new configuration has the same
+    /// destination.
     pub keeps_verified: bool,
 }
 
-/// What became of a change.
+/// The result of a change of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelChanged {
-    /// It took effect.
+    /// The change took effect.
     Done,
-    /// The configuration is no longer the one that the change was worked out from.
+    /// The configuration no longer has the revision that the change is based on.
     Stale,
     /// The account has no such channel.
     NotFound,
 }
 
-/// Whether a test notification may be sent.
+/// The result of a request to send a test notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryAllowed {
-    /// It may, and is counted.
+    /// The notification may be sent, and was counted.
     Yes,
-    /// There were too many within the hour.
+    /// The channel has reached [`TESTS_PER_HOUR`].
     No {
-        /// When the hour is over.
+        /// The end of the hour, after which the next one may be sent.
         reset_at: Timestamp,
     },
     /// The account has no such channel.
     NotFound,
 }
 
-/// Test notifications that a channel may be sent in an hour.
+/// The maximum number of test notifications to a channel in an hour.
 pub const TESTS_PER_HOUR: u32 = 5;
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// The channels of an account.
+    /// The notification channels of accounts.
     pub trait ChannelStore: Send + Sync {
-        /// Stores a channel. If the account may have at most `most`, it never has more.
+        /// Stores a channel, unless the account already has `most` channels. Concurrent calls
+        /// cannot exceed this maximum.
         async fn create_channel(
             &self,
             write: &WriteContext,
@@ -88,14 +90,15 @@ measured! {
             most: Option<u64>,
         ) -> Result<ChannelCreated>;
 
-        /// All channels of an account, newest first.
+        /// Returns all channels of an account, newest first.
         async fn channels(&self, account: AccountId) -> Result<Vec<Channel>>;
 
-        /// One channel with its configuration.
+        /// Returns one channel with its configuration.
         async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>>;
 
-        /// Changes a channel whose configuration still has this revision. A new configuration takes
-        /// `verified` away unless the change keeps it: alerts that wait for the channel fail.
+        /// Changes a channel. A new configuration is stored only if the current one still has this
+        /// revision. It takes `verified` away, unless the change keeps it. Then the alerts that
+        /// wait for the channel fail.
         async fn change_channel(
             &self,
             write: &WriteContext,
@@ -104,11 +107,12 @@ measured! {
             change: &ChannelChange,
         ) -> Result<ChannelChanged>;
 
-        /// Deletes a channel and detaches it from all preferences, which keep its label for their warning.
-        /// Alerts that wait for it fail. `false` if the account has no such channel.
+        /// Deletes a channel and detaches it from all preferences, which keep its label for their
+        /// warning. Alerts that wait for the channel fail. Returns `false` if the account has no
+        /// such channel.
         async fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> Result<bool>;
 
-        /// Counts a test notification, at most [`TESTS_PER_HOUR`].
+        /// Counts a test notification, unless the channel has reached [`TESTS_PER_HOUR`].
         async fn count_test(
             &self,
             account: AccountId,
@@ -116,8 +120,8 @@ measured! {
             now: Timestamp,
         ) -> Result<TryAllowed>;
 
-        /// Marks a channel as verified whose configuration still has this revision; `config` is what the
-        /// test notification has completed of it.
+        /// Marks a channel as verified if its configuration still has this revision. `config`
+        /// replaces the configuration, if the test notification has completed it.
         async fn verify_channel(
             &self,
             write: &WriteContext,
@@ -126,8 +130,8 @@ measured! {
             config: Option<&ChannelConfig>,
         ) -> Result<ChannelChanged>;
 
-        /// Takes `verified` away from a channel; `trouble` says why. `false` if the account has no such
-        /// channel.
+        /// Takes `verified` away from a channel. `trouble` is the reason in words. Returns `false`
+        /// if the account has no such channel.
         async fn unverify_channel(&self, write: &WriteContext, id: ChannelId, trouble: &str) -> Result<bool>;
     }
 }

@@ -13,7 +13,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::measured;
 use crate::store::Result;
 use crate::telemetry::metrics::{EVENTS_RAISED, FinalStatus, JOBS_FAILED, JOBS_FINISHED, RETRIES};
-use crate::telemetry::traces::{JobSpan, Subject};
+use crate::telemetry::traces::{JobSpan, JobSubject};
 
 /// The id of one process of an executor. It is drawn at random at the start of the process, so that
 /// the claims of an earlier process are never mistaken for its own.
@@ -64,15 +64,15 @@ pub struct Claimed {
 
 impl Claimed {
     /// Returns the data that the end of the attempt passes back to the store.
-    pub fn run(&self) -> Run {
+    pub fn run(&self) -> ClaimedRun {
         let Self { schedule, shard, max_attempts, started_at, first_started_at, .. } = *self;
-        Run { schedule, shard, max_attempts, started_at, first_started_at }
+        ClaimedRun { schedule, shard, max_attempts, started_at, first_started_at }
     }
 }
 
 /// The data of a claimed job that does not change while the claim lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct ClaimedRun {
     /// The job's schedule.
     pub schedule: ScheduleId,
     /// The schedule's shard.
@@ -158,7 +158,7 @@ pub struct Completion {
     /// The executor whose claim it ran under.
     pub executor: ExecutorId,
     /// The data of the claim, if it is known. Then the store need not read it again.
-    pub run: Option<Run>,
+    pub run: Option<ClaimedRun>,
     /// The end of the attempt.
     pub completed_at: Timestamp,
     /// The exchange with the target. Absent: the executor was lost or the attempt was aborted.
@@ -224,7 +224,7 @@ impl Committed {
             };
             let schedule = completion.run.map(|run| run.schedule);
             let span = JobSpan {
-                subject: Subject { job: completion.job, schedule, account: None },
+                subject: JobSubject { job: completion.job, schedule, account: None },
                 attempts: completion.attempt,
                 status,
                 error: errors.get(&place).copied(),
@@ -280,8 +280,9 @@ measured! {
         /// Returns those of the jobs that this claim, or another claim of the same executor at the
         /// same time, has claimed, as long as the attempts run. It claims nothing itself. A caller
         /// that lost the response of [`claim`](Self::claim) or
-        /// [`fire_and_claim`](crate::store::FiringStore::fire_and_claim) uses it, so that no attempt is
-        /// lost. The lost call may take effect as late as [`LATEST_EFFECT`] after its failure.
+        /// [`fire_and_claim`](crate::store::FiringStore::fire_and_claim) uses it, so that no
+        /// attempt is lost. The lost call may take effect as late as [`LATEST_EFFECT`] after its
+        /// failure.
         async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
 
         /// Creates or extends the lease of an executor, and with it all its claims, to `until`. It

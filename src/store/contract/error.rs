@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_store_answers_about_an_account_is_no_fault() {
+    fn refusals_about_an_account_are_no_fault_of_the_store() {
         let is_fault = |kind| StoreError::new("test", kind, "why").is_fault();
         for answer in [
             StoreErrorKind::Locked,

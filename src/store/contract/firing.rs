@@ -194,7 +194,8 @@ measured! {
         /// no tickets. For jobs whose overlap policy keeps them in order, a store may return
         /// tickets instead, and leave the claim to the executor that takes them.
         ///
-        /// If the response is lost, [`recall`](crate::store::ClaimStore::recall) returns what was claimed.
+        /// If the response is lost, [`recall`](crate::store::ClaimStore::recall) returns what was
+        /// claimed.
         async fn fire_and_claim(
             &self,
             fences: &[Fence],

@@ -1,9 +1,9 @@
 //! Idempotency keys: a call with a key takes effect once, and a repeated call gets the same answer.
 //!
 //! A call reserves its key, runs, and stores its answer. The method that it runs marks the
-//! reservation in the transaction of its effect (`WriteContext::once`), with the ids that the answer is
-//! about. So if the process dies between effect and answer, a later call can answer from these ids.
-//! A call that has lost its reservation to another one cannot take effect any more.
+//! reservation in the transaction of its effect (`WriteContext::once`), with the ids that the
+//! answer is about. So if the process dies between effect and answer, a later call can answer from
+//! these ids. A call that has lost its reservation to another one cannot take effect any more.
 //!
 //! Answers may contain secrets of users (a schedule's headers and body), so the adapters encrypt
 //! them. An answer that cannot be decrypted counts as lost, as if the process had died before it
@@ -26,7 +26,7 @@ pub const ANSWERS_KEPT: Duration = Duration::from_secs(24 * 3_600);
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
     /// The key, and the call that reserves it.
-    pub once: Idempotency,
+    pub idempotency: Idempotency,
     /// The SHA-256 of the request's body.
     pub request: [u8; 32],
 }
@@ -69,10 +69,10 @@ measured! {
         ) -> Result<Reserved>;
 
         /// Stores the answer of a call that still holds its key.
-        async fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> Result<()>;
+        async fn keep_answer(&self, account: AccountId, idempotency: Idempotency, answer: &str) -> Result<()>;
 
         /// Releases a key as if it had not been used, unless the call has taken effect.
-        async fn release(&self, account: AccountId, once: Idempotency) -> Result<()>;
+        async fn release(&self, account: AccountId, idempotency: Idempotency) -> Result<()>;
 
         /// Deletes keys that were reserved before `before`, oldest first, at most `limit`. Returns
         /// their number.
@@ -103,7 +103,7 @@ impl StoredKey {
             return None;
         }
         let is_over = age >= UNFINISHED;
-        let is_own = self.holder == new.once.holder.to_be_bytes();
+        let is_own = self.holder == new.idempotency.holder.to_be_bytes();
         match (self.answer, self.receipt) {
             (None, None) if is_over => None,
             _ if self.request != new.request => Some(Reserved::Reused),
@@ -143,7 +143,7 @@ mod tests {
 
     fn asked(holder: u128, request: u8) -> Reservation {
         Reservation {
-            once: Idempotency { key: IdempotencyKey([0; 16]), holder },
+            idempotency: Idempotency { key: IdempotencyKey([0; 16]), holder },
             request: [request; 32],
         }
     }

@@ -98,6 +98,24 @@ pub struct JobQuery {
     pub max_bytes: usize,
 }
 
+impl JobQuery {
+    /// Returns the query for the newest jobs of an account, without their responses.
+    pub fn newest(limit: u32, max_bytes: usize) -> Self {
+        Self {
+            schedule: None,
+            status: None,
+            trigger: None,
+            from: None,
+            to: None,
+            after: None,
+            offset: 0,
+            limit,
+            max_response_bytes: 0,
+            max_bytes,
+        }
+    }
+}
+
 /// A page of a list of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobPage {

@@ -22,8 +22,8 @@ pub(in crate::store) const KEPT: Duration = Duration::from_hours(1);
 pub struct ReplicaLease {
     /// The replica's name. No other process has or had the same.
     pub name: String,
-    /// `true` if the replica takes over the shards of leaders that have died, because the cluster has
-    /// not answered it for some time.
+    /// `true` if the replica takes over the shards of leaders that have died, because the cluster
+    /// has not answered it for some time.
     pub is_cut_off: bool,
     /// `true` if the replica works without the cluster.
     pub without_cluster: bool,

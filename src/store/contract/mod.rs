@@ -10,6 +10,7 @@ pub(super) mod deletion;
 pub(super) mod error;
 pub(super) mod firing;
 pub(super) mod idempotency;
+pub(super) mod identities;
 pub(super) mod jobs;
 pub(super) mod leadership;
 pub(super) mod preferences;

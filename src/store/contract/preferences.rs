@@ -1,4 +1,4 @@
-//! Notification preferences: which outcomes of a schedule are told, on which channels.
+//! Notification preferences: the outcomes of a schedule that raise alerts, and their channels.
 
 use crate::domain::alert::policy::AlertPolicy;
 use crate::domain::channel::Channel;
@@ -12,10 +12,10 @@ use crate::store::{Result, WriteContext};
 pub struct StoredPreference {
     /// The rule by which alerts are raised.
     pub policy: AlertPolicy,
-    /// The channels that are attached, in the order in which they were given; those too that are not
-    /// verified any more.
+    /// The attached channels, in the order in which they were given, including those that are no
+    /// longer verified.
     pub channels: Vec<AttachedChannel>,
-    /// The label of a channel that was deleted since the preference was set.
+    /// The label of a channel that was deleted after the preference was set.
     pub detached: Option<String>,
 }
 
@@ -24,11 +24,11 @@ pub struct StoredPreference {
 pub struct AttachedChannel {
     /// The channel.
     pub channel: Channel,
-    /// Why it is not verified any more, if it lost that by itself.
+    /// The reason in words for which the channel lost `verified`, if no change of it was the cause.
     pub trouble: Option<String>,
 }
 
-/// A preference to be stored, in place of the one there is.
+/// A preference to be stored, which replaces the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPreference {
     /// The rule by which alerts are raised.
@@ -37,38 +37,57 @@ pub struct NewPreference {
     pub channels: Vec<ChannelId>,
 }
 
-/// What became of a preference to be stored.
+/// The result of setting a preference. All results but `Done` change nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreferenceSet {
-    /// It is there.
+    /// The preference was stored.
     Done,
     /// The account has no such schedule.
     NoSuchSchedule,
-    /// The account has not got this channel.
+    /// The account does not have this channel.
     NoSuchChannel(ChannelId),
     /// This channel is not verified.
     Unverified(ChannelId),
+}
+
+/// The schedules whose preferences name a channel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChannelUses {
+    /// Ids and names, newest schedule first.
+    pub schedules: Vec<(ScheduleId, String)>,
+    /// The number of all such schedules.
+    pub total: u64,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
     /// Notification preferences of schedules.
     pub trait PreferenceStore: Send + Sync {
-        /// The preference of a schedule, the default one if none was set; `None` if the account has no such
-        /// schedule.
+        /// Returns the preference of a schedule, or the default one if none was set; `None` if the
+        /// account has no such schedule.
         async fn preference(
             &self,
             account: AccountId,
             schedule: ScheduleId,
         ) -> Result<Option<StoredPreference>>;
 
-        /// Replaces the preference of a schedule. Jobs that end from then on raise events by it.
+        /// Replaces the preference of a schedule. Jobs that end afterwards raise events by the new
+        /// one.
         async fn set_preference(
             &self,
             write: &WriteContext,
             schedule: ScheduleId,
             new: &NewPreference,
         ) -> Result<PreferenceSet>;
+
+        /// Returns at most `limit` schedules whose preferences name a channel, including those that
+        /// raise no alerts. There are none if the account has no such channel.
+        async fn channel_uses(
+            &self,
+            account: AccountId,
+            channel: ChannelId,
+            limit: u32,
+        ) -> Result<ChannelUses>;
     }
 }
 
@@ -77,11 +96,11 @@ const FAILURES: i16 = 1;
 const SUCCESSES: i16 = 2;
 const RECOVERIES: i16 = 4;
 
-/// A policy as it is kept in the state of a schedule: `alert_on`, absent if nothing is told;
-/// `alert_threshold`; `alert_repeat_minutes`.
+/// The columns of a policy in `schedule_state`: `alert_on`, which is null if nothing raises an
+/// alert; `alert_threshold`; `alert_repeat_minutes`.
 pub(in crate::store) type PolicyColumns = (Option<i16>, Option<i32>, Option<i32>);
 
-/// How a policy is kept in the state of a schedule.
+/// Returns the columns of a policy in `schedule_state`.
 pub(in crate::store) fn policy_columns(policy: AlertPolicy) -> PolicyColumns {
     let recovery = if policy.notify_on_recovery { RECOVERIES } else { 0 };
     let bits = match policy.notify_on {
@@ -94,7 +113,7 @@ pub(in crate::store) fn policy_columns(policy: AlertPolicy) -> PolicyColumns {
     (Some(bits | recovery), Some(threshold), policy.repeat_every_minutes.map(u32::cast_signed))
 }
 
-/// The policy that the state of a schedule keeps.
+/// Returns the policy of these columns of `schedule_state`.
 pub(in crate::store) fn policy_of((bits, threshold, repeat): PolicyColumns) -> AlertPolicy {
     let bits = bits.unwrap_or(0);
     let notify_on = match (bits & FAILURES != 0, bits & SUCCESSES != 0) {
@@ -111,7 +130,7 @@ pub(in crate::store) fn policy_of((bits, threshold, repeat): PolicyColumns) -> A
     }
 }
 
-/// A preference as it is stored, without its channels.
+/// A stored preference without its channels.
 pub(in crate::store) struct PreferenceRow {
     pub(in crate::store) policy: AlertPolicy,
     pub(in crate::store) detached: Option<String>,

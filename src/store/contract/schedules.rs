@@ -2,13 +2,13 @@
 
 use crate::domain::audit::Action;
 use crate::domain::schedule::{
-    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip,
+    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, PauseNote, Schedule, Skip,
 };
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::measured;
-use crate::store::{Result, WriteContext};
+use crate::store::{Result, StoredVersion, WriteContext};
 
 /// A version to be stored. Its definition was validated before.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct NewSchedule {
 pub enum Created {
     /// All were stored.
     All,
-    /// None was stored: with those that the account has, they would exceed its limit.
+    /// None was stored: together with the account's present schedules they would exceed its limit.
     TooMany {
         /// The number of schedules that the account has.
         current: u64,
@@ -91,6 +91,8 @@ pub struct Change {
     pub version: Option<NewVersion>,
     /// The new switch.
     pub is_enabled: bool,
+    /// The new note of the pause. An enabled schedule reads back without one.
+    pub pause: Option<PauseNote>,
     /// The new overlap policy. If it changes from `allow`, the newest unfinished job of a tick
     /// becomes the active one; if it changes to `allow`, a held job starts.
     pub overlap_policy: OverlapPolicy,
@@ -154,6 +156,8 @@ pub struct ScheduleQuery {
     pub is_enabled: Option<bool>,
     /// Only schedules with this HTTP method.
     pub http_method: Option<HttpMethod>,
+    /// Only schedules whose last job failed, or only those without failures in a row.
+    pub is_failing: Option<bool>,
     /// The order.
     pub sort: ScheduleSort,
     /// Only schedules after this one in the order of the list; then `offset` is 0.
@@ -200,6 +204,36 @@ pub struct SkipPage {
     pub next: Option<(Timestamp, i64)>,
 }
 
+/// A version of a schedule, with the author of the change that created it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthoredVersion {
+    /// The version.
+    pub version: StoredVersion,
+    /// The author: the text of an [`Actor`](crate::domain::audit::Actor). Absent if the audit log
+    /// no longer contains the change.
+    pub author: Option<String>,
+}
+
+/// A page of the versions of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionPage {
+    /// The versions, newest first.
+    pub versions: Vec<AuthoredVersion>,
+    /// The number of all stored versions of the schedule.
+    pub total: u64,
+}
+
+/// A cron expression in a timezone, and the number of schedules with both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecurrenceCount {
+    /// The cron expression.
+    pub cron_expression: String,
+    /// The timezone.
+    pub timezone: String,
+    /// The number of schedules.
+    pub schedules: u64,
+}
+
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
     /// Schedules: creating, reading, changing and deleting them for users.
@@ -218,6 +252,21 @@ measured! {
 
         /// Lists schedules.
         async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage>;
+
+        /// Lists at most `limit` stored versions of a schedule, newest first, from the version
+        /// `from` on or from the current one. The list is empty if the account has no such
+        /// schedule.
+        async fn schedule_versions(
+            &self,
+            account: AccountId,
+            id: ScheduleId,
+            from: Option<VersionId>,
+            limit: u32,
+        ) -> Result<VersionPage>;
+
+        /// Counts the account's enabled schedules by cron expression and timezone. Returns at most
+        /// `limit` different pairs, those of most schedules first.
+        async fn recurrences(&self, account: AccountId, limit: u32) -> Result<Vec<RecurrenceCount>>;
 
         /// Changes a schedule if it has not changed since it was read.
         async fn change_schedule(

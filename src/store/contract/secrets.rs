@@ -30,13 +30,13 @@ impl Sealer {
     /// reason as an error if secrets that are sealed with one of these keys cannot be opened.
     pub(in crate::store) fn new_keys(
         &self,
-        known: &[KeyProof],
+        stored: &[KeyProof],
         others: &[KeyProof],
     ) -> std::result::Result<Vec<KeyProof>, String> {
-        self.check(known.iter().chain(others))?;
+        self.check(stored.iter().chain(others))?;
         let own = self.prove();
         let own = (others.iter().all(|other| other.id != own.id)).then_some(own);
-        let is_new = |proof: &KeyProof| known.iter().all(|known| known.id != proof.id);
+        let is_new = |proof: &KeyProof| stored.iter().all(|stored| stored.id != proof.id);
         Ok(others.iter().cloned().chain(own).filter(is_new).collect())
     }
 

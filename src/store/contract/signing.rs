@@ -1,13 +1,14 @@
 //! The secrets that sign the requests of accounts.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use serde::Deserialize;
 
 #[cfg(doc)]
 use crate::domain::signing::MOST_SECRETS;
 use crate::domain::signing::SigningSecret;
-use crate::domain::{AccountId, SigningSecretId, Timestamp};
+use crate::domain::{AccountId, JobId, SigningSecretId, Timestamp};
 use crate::runtime::measured;
 use crate::store::{Result, WriteContext};
 
@@ -72,6 +73,9 @@ pub(in crate::store) struct SealedSecret {
     pub(in crate::store) created_at: Timestamp,
     pub(in crate::store) expires_at: Option<Timestamp>,
 }
+
+/// The encrypted signing secrets of the jobs whose requests are signed.
+pub(in crate::store) type JobSecrets = HashMap<JobId, Vec<SealedSecret>>;
 
 /// A secret in the JSON that the statements of claims return: its id in hexadecimal, the sealed
 /// text, the time of its creation, and the time from which it no longer signs.

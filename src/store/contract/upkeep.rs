@@ -1,24 +1,26 @@
-//! Upkeep: health and the end of history.
+//! Upkeep of the store: health checks, and the removal of old history.
 
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::measured;
 use crate::store::Result;
 
-/// Plan, instant, number of rows.
+/// Reads the accounts of a plan whose history was last pruned before an instant, the longest ago
+/// first. Parameters: plan, instant, number of rows.
 pub(in crate::store) const SHORT_HISTORIES: &str =
     "SELECT id FROM accounts WHERE plan = $1 AND pruned_at < $2 ORDER BY pruned_at, id LIMIT $3";
-/// Account, instant.
+/// Records that the history of an account was pruned. Parameters: account, instant.
 pub(in crate::store) const PRUNED: &str = "UPDATE accounts SET pruned_at = $2 WHERE id = $1";
 
-/// A version's jobs are made before it is retired, give or take the time that a call is under way;
-/// this many milliseconds are more than enough for that.
+/// The time after the retirement of a version until which its jobs may have been made, in
+/// milliseconds. Only a call that was under way at the retirement still makes one, so an hour is
+/// more than enough.
 pub(in crate::store) const RETIRING_MS: i64 = 3_600_000;
 
-/// What a round of pruning has removed.
+/// The rows that one pass of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
-    /// Whole days of finished jobs, with their attempts, where a store keeps them by the day.
+    /// Whole days of finished jobs, with their attempts, if the store partitions them by day.
     pub days: u64,
     /// Other finished jobs, with their attempts.
     pub jobs: u64,
@@ -31,59 +33,61 @@ pub struct Upkeep {
 /// The jobs that wait for an executor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// How many there are, counted to a cap.
+    /// The number of jobs, counted up to a maximum.
     pub jobs: u64,
-    /// Since when the oldest could have started.
+    /// The time since which the oldest of them could have started.
     pub since: Option<Timestamp>,
 }
 
-/// How a shard stands.
+/// The state of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardRecord {
-    /// Which.
+    /// The shard.
     pub shard: ShardId,
-    /// Its newest leader; absent if nobody has ever led it.
-    pub led: Option<LedBy>,
-    /// Its oldest tick that is due and has not fired.
+    /// Its newest leader; absent if it never had one.
+    pub leader: Option<CurrentLeader>,
+    /// The time of its oldest tick that is due and has not fired.
     pub due_since: Option<Timestamp>,
-    /// Since when its oldest job waits that could have started.
+    /// The time since which its oldest waiting job could have started.
     pub waiting_since: Option<Timestamp>,
 }
 
-/// A leader, as it entered itself.
+/// A leader of a shard, as it recorded itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedBy {
-    /// Its name.
+pub struct CurrentLeader {
+    /// The name of the replica.
     pub replica: String,
-    /// The epoch that it raised.
+    /// The epoch of the leader, to which it raised the shard's.
     pub epoch: Epoch,
-    /// When it did.
+    /// The time at which it became the leader.
     pub at: Timestamp,
 }
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Upkeep: health and the end of history.
+    /// Health checks, and the removal of old history.
     pub trait UpkeepStore: Send + Sync {
-        /// Whether the store answers and can be written to, without writing.
+        /// Returns an error unless the store answers and can be written to. Writes nothing.
         async fn ping(&self) -> Result<()>;
 
-        /// The present instant by the store's own clock, which replicas discipline theirs by. `None` if
-        /// the store has no clock but the process's.
+        /// Returns the present time of the store's own clock, to which replicas adjust theirs;
+        /// `None` if the store has only the clock of this process.
         async fn time(&self) -> Result<Option<Timestamp>>;
 
-        /// Makes room for the jobs of the days around `now`: a store that divides them by time does it
-        /// ahead of time, and back to the oldest tick that may still be fired. To be called at the
-        /// start, and then at least once a day. A job that nevertheless finds no room gets it.
+        /// Creates the partitions for the jobs of the days around `now`, if the store partitions
+        /// jobs by time: some days ahead, and back to the oldest tick that may still fire. Call it
+        /// at startup, and then at least once a day. If the partition of a job is missing
+        /// nevertheless, it is created when the job is stored.
         async fn prepare(&self, now: Timestamp) -> Result<()>;
 
-        /// Removes, of what ended before `before`, at most `limit` rows of each kind. Unfinished jobs
-        /// stay. A store that divides jobs by time removes old days whole, up to a day later, and then
-        /// more than `limit` jobs.
+        /// Deletes history that ended before `before`, at most `limit` rows of each kind.
+        /// Unfinished jobs stay. A store that partitions jobs by time drops old days as a whole, up
+        /// to a day later; then `limit` does not apply to their jobs.
         async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep>;
 
-        /// Accounts of a plan whose history was last pruned by itself before `before`; the longest ago
-        /// first, at most `limit`.
+        /// Returns at most `limit` accounts of a plan whose history
+        /// [`prune_account`](Self::prune_account) last completed before `before`, the longest ago
+        /// first.
         async fn short_histories(
             &self,
             plan: &str,
@@ -91,10 +95,11 @@ measured! {
             limit: u32,
         ) -> Result<Vec<AccountId>>;
 
-        /// The same as [`prune`](Self::prune) for one account, whose history is shorter than that of others,
-        /// row by row: jobs and skips that ended before `before`, entries of the audit log made before.
-        /// Returns how many there were of those of which there were most; if fewer than `limit`, it is
-        /// noted that this was done at `now`. Of several callers at once one removes.
+        /// Deletes the old history of one account whose plan keeps less history than others, row by
+        /// row: jobs and skips that ended before `before`, and entries of the audit log that were
+        /// made before it, at most `limit` of each. Returns the largest of the three numbers. If it
+        /// is below `limit`, the pruning is complete and is recorded at `now`. Of concurrent calls
+        /// only one deletes rows.
         async fn prune_account(
             &self,
             account: AccountId,
@@ -103,24 +108,25 @@ measured! {
             limit: u32,
         ) -> Result<u64>;
 
-        /// Removes keys that have expired or were revoked before `before`, at most `limit`. Returns how
-        /// many.
+        /// Deletes at most `limit` keys that expired or were revoked before `before`. Returns their
+        /// number.
         async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64>;
 
-        /// How all shards stand at `now`, in their order; none before they are set up. Looks through
-        /// all schedules: for people, not for loops.
+        /// Returns the state of all shards at `now`, in order; none before the shards are set up.
+        /// Reads through all schedules, so it is for operators, not for loops.
         async fn shard_records(&self, now: Timestamp) -> Result<Vec<ShardRecord>>;
 
-        /// How many jobs are unfinished, counted to `cap`.
+        /// Returns the number of unfinished jobs, counted up to `cap`.
         async fn unfinished(&self, cap: u32) -> Result<u64>;
 
-        /// The jobs that could have started by `now` and wait for an executor, counted to `cap`.
+        /// Returns the jobs that could have started by `now` and wait for an executor, counted up
+        /// to `cap`.
         async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting>;
     }
 }
 
-/// Removes old skips of an account; here and in what follows, `passing` says what to do with rows
-/// that somebody holds. Account, instant, number of rows.
+/// Returns the statement that deletes old skips of an account. `passing` is the clause that skips
+/// locked rows. Parameters: account, instant, number of rows.
 pub(in crate::store) fn prune_account_skips(passing: &str) -> String {
     format!(
         "DELETE FROM skips WHERE account_id = $1 AND id IN
@@ -129,7 +135,8 @@ pub(in crate::store) fn prune_account_skips(passing: &str) -> String {
     )
 }
 
-/// Removes old entries of an account's log. Account, lowest id that stays, number of rows.
+/// Returns the statement that deletes old entries of an account's audit log. `passing` is the
+/// clause that skips locked rows. Parameters: account, lowest id that stays, number of rows.
 pub(in crate::store) fn prune_account_log(passing: &str) -> String {
     format!(
         "DELETE FROM audit_log WHERE account_id = $1 AND id IN

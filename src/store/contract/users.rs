@@ -34,6 +34,10 @@ pub struct User {
     pub created_at: Timestamp,
     /// The time from which the user cannot sign in, if the user is disabled.
     pub disabled_at: Option<Timestamp>,
+    /// The time since which the user is an operator; `None` for all others.
+    pub operator_since: Option<Timestamp>,
+    /// The time at which the address was confirmed; `None` if it may be that of another person.
+    pub email_confirmed_at: Option<Timestamp>,
 }
 
 /// A user to be stored.
@@ -45,6 +49,8 @@ pub struct NewUser {
     pub email: EmailAddress,
     /// The hash of the password.
     pub password: PasswordHash,
+    /// `true` if it is known that the address is the user's.
+    pub is_confirmed: bool,
 }
 
 /// The account that a new user joins.
@@ -59,6 +65,8 @@ pub enum Joins {
     /// The user joins the account of the invitation with this digest, if it is for the user's
     /// address.
     Invited(TokenDigest),
+    /// The user joins all accounts that have invited the user's address, at least one.
+    InvitedByAddress,
 }
 
 impl Joins {
@@ -84,11 +92,13 @@ pub enum UserCreated {
     NoSuchAccount,
     /// There is no such invitation for this address.
     NoSuchInvitation,
+    /// The identity belongs to a user already.
+    IdentityTaken,
 }
 
 /// A user from the view of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct AccountMember {
     /// The id of the user.
     pub user: UserId,
     /// The user's address.
@@ -188,6 +198,8 @@ pub struct Session {
     pub user: UserId,
     /// The user's address.
     pub email: EmailAddress,
+    /// The time since which the user is an operator; `None` for all others.
+    pub operator_since: Option<Timestamp>,
     /// The time of the sign-in.
     pub created_at: Timestamp,
     /// The time from which the session is refused, unless a use extends it.
@@ -198,7 +210,7 @@ pub struct Session {
 
 /// The sessions of a user that are to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum SessionEnding {
     /// This session.
     One(SessionId),
     /// All sessions but this one.
@@ -228,7 +240,7 @@ measured! {
         /// to the audit log of that account or, if there is none, of the installation. A caller
         /// with an invitation learns that the address is taken only if the invitation is for this
         /// address.
-        async fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
+        async fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
 
         /// Returns a user by id.
         async fn user(&self, id: UserId) -> Result<Option<User>>;
@@ -244,7 +256,7 @@ measured! {
         /// longer has this `version`.
         async fn set_password(
             &self,
-            act: &AuditContext,
+            audit_context: &AuditContext,
             user: UserId,
             version: Option<i64>,
             password: &PasswordHash,
@@ -261,10 +273,20 @@ measured! {
 
         /// Disables or enables a user. Disabling ends all sessions and revokes open password
         /// resets. A repeated call has no effect. Returns `false` if there is no such user.
-        async fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> Result<bool>;
+        async fn disable_user(&self, audit_context: &AuditContext, user: UserId, disabled: bool) -> Result<bool>;
+
+        /// Records that the address of a user is confirmed. A repeated call has no effect. Returns
+        /// `false` if there is no such user. Using an invitation or a password reset records it,
+        /// too, because their links are sent to the address.
+        async fn confirm_email(&self, audit_context: &AuditContext, user: UserId) -> Result<bool>;
+
+        /// Makes a user an operator, or takes that role away. A repeated call has no effect.
+        /// Returns `false` if there is no such user. The change is recorded in the audit log of the
+        /// installation.
+        async fn set_operator(&self, audit_context: &AuditContext, user: UserId, is_operator: bool) -> Result<bool>;
 
         /// Returns the members of an account, sorted by address.
-        async fn members(&self, account: AccountId) -> Result<Vec<Member>>;
+        async fn members(&self, account: AccountId) -> Result<Vec<AccountMember>>;
 
         /// Returns the memberships of a user, sorted by the name of the account.
         async fn memberships(&self, user: UserId) -> Result<Vec<Membership>>;
@@ -295,7 +317,7 @@ measured! {
         /// and changes nothing if there is no such invitation for the user's address.
         async fn accept_invitation(
             &self,
-            act: &AuditContext,
+            audit_context: &AuditContext,
             user: UserId,
             digest: TokenDigest,
         ) -> Result<Option<AccountId>>;
@@ -318,9 +340,9 @@ measured! {
             expires_at: Timestamp,
         ) -> Result<()>;
 
-        /// Ends sessions of a user. Ending just one (`Ending::One`) is not recorded in the audit
-        /// log.
-        async fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> Result<()>;
+        /// Ends sessions of a user. Ending just one (`SessionEnding::One`) is not recorded in the
+        /// audit log.
+        async fn end_sessions(&self, audit_context: &AuditContext, user: UserId, which: SessionEnding) -> Result<()>;
 
         /// Stores a password reset, which replaces earlier ones of the user. Returns `false` if
         /// there is no such user or the user is disabled.
@@ -333,7 +355,7 @@ measured! {
         /// Returns the user; returns `None` and changes nothing if there is no such reset.
         async fn complete_reset(
             &self,
-            act: &AuditContext,
+            audit_context: &AuditContext,
             digest: TokenDigest,
             password: &PasswordHash,
         ) -> Result<Option<UserId>>;

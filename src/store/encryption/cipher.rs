@@ -93,7 +93,7 @@ impl Sealer {
     /// Opens a value that [`cipher`](Self::seal) returned for the same place.
     ///
     /// # Errors
-    /// Returns an error if the key is not configured, or the value is not what was sealed.
+    /// Returns an error if the key is not configured, or the value is not the sealed one.
     pub fn open(
         &self,
         account: AccountId,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_at_its_place_only() {
+    fn a_sealed_text_opens_at_its_place_only() {
         let sealer = sealer(&[key("2027", 1)]);
         let sealed = sealer.seal(ACCOUNT, b"row", "body", "geheim");
         assert!(sealed.starts_with("sealed:1:2027:"), "{sealed}");

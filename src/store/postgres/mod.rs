@@ -5,7 +5,7 @@
 //!
 //! # Connections
 //!
-//! Modules: `open`, `pool`, `connection_limiter`. There are three pools, so that no stage waits behind another:
+//! There are three pools, so that no stage waits behind another:
 //!
 //! - `api`: users' requests (accounts, users, schedules, jobs),
 //! - `scheduler`: leaders and sweeps (firing, upkeep),
@@ -107,22 +107,20 @@ use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::corrupt_rows::CorruptRows;
-use super::encryption::encrypted_fields::EncryptedFields;
-use super::sql::months::Months;
 use crate::domain::AccountId;
 use crate::runtime::Tasks;
+use crate::store::sql::access::AdapterShared;
 use crate::store::sql::fault::Fault;
 use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};
-use connection::pool::{Connections, Within};
+use connection::pool::{PostgresConnections, Within};
 
 /// The maximum time that closing waits for work in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
 
 /// The address of the database, and the sizes of the pools.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct PostgresSettings {
     /// `postgres://user:password@host:port/database`, with `sslmode`, `sslrootcert`, `sslcert` and
     /// `sslkey` as parameters. Secret, because of the password.
     pub url: String,
@@ -137,7 +135,7 @@ pub struct Settings {
     pub executor_connections: u32,
 }
 
-impl Settings {
+impl PostgresSettings {
     /// Returns the default settings for a database.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -152,7 +150,7 @@ impl Settings {
     /// Returns the default settings, if the URL can be used.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the URL.
+    /// Returns a sentence that names the fault in the URL.
     pub fn parse(url: impl Into<String>) -> Result<Self, String> {
         let settings = Self::new(url);
         match connection::options::address(&settings.url) {
@@ -167,7 +165,7 @@ impl Settings {
     }
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for PostgresSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("password_file", &self.password_file)
@@ -180,21 +178,19 @@ impl fmt::Debug for Settings {
 
 /// The store in a PostgreSQL database.
 pub struct PostgresStore {
-    settings: Arc<Settings>,
-    api: Connections,
-    scheduler: Arc<Connections>,
-    executor: Connections,
+    settings: Arc<PostgresSettings>,
+    api: PostgresConnections,
+    scheduler: Arc<PostgresConnections>,
+    executor: PostgresConnections,
     /// The newest time that was passed to `prepare`, in milliseconds. The ages of days are relative
     /// to it.
     present: AtomicI64,
     /// The days that are over but are kept, because a job ended late, and when that was found.
     late_days: tokio::sync::Mutex<BTreeMap<history::partitions::Day, i64>>,
-    corrupt_rows: Arc<CorruptRows>,
     definitions: DefinitionCache,
-    encrypted_fields: EncryptedFields,
     /// The deleted accounts for which this replica has fenced the shards.
     fenced: Mutex<HashSet<AccountId>>,
-    months: Months,
+    shared: AdapterShared,
     tasks: Tasks,
 }
 

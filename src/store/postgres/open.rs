@@ -9,16 +9,14 @@ use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
 use super::connection::options::{address, options};
-use super::connection::pool::{ACQUIRE, Connections};
+use super::connection::pool::{ACQUIRE, PostgresConnections};
 use crate::runtime::{Clock, Tasks};
-use crate::store::corrupt_rows::CorruptRows;
-use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::postgres::claims::definition_cache::DefinitionCache;
-use crate::store::postgres::{PostgresStore, Settings};
-use crate::store::sql::connection::Dialect;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::postgres::{PostgresSettings, PostgresStore};
+use crate::store::sql::access::AdapterShared;
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::months::Months;
-use crate::store::sql::quotas::Counts;
+use crate::store::sql::quotas::JobCounts;
 use crate::store::{Result, Sealer};
 use crate::telemetry::metrics::Pool;
 
@@ -59,14 +57,13 @@ impl PostgresStore {
     /// # Errors
     /// `Incompatible` if the URL cannot be used. A password file that cannot be read is reported
     /// when the store is used, because it may be readable by then.
-    pub fn open(settings: &Settings, sealer: &Sealer) -> Result<Self> {
+    pub fn open(settings: &PostgresSettings, sealer: &Sealer) -> Result<Self> {
         let address = address(&settings.url).map_err(|fault| fault.of("open"))?;
         let options = options(settings).unwrap_or(address);
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
-        let corrupt_rows = Arc::<CorruptRows>::default();
         let connections = |size, name: &'static str, whose, timeouts| {
             let pool = pool(options.clone().application_name(name), size, timeouts);
-            Connections::new(pool, settings.clone(), tasks.clone(), whose)
+            PostgresConnections::new(pool, settings.clone(), tasks.clone(), whose)
         };
         let scheduler = Arc::new(connections(
             settings.scheduler_connections,
@@ -74,12 +71,10 @@ impl PostgresStore {
             Pool::Scheduler,
             STAGE,
         ));
+        let months = Months::new(tasks.clone(), Arc::new(JobCounts(scheduler.clone())));
         Ok(Self {
+            shared: AdapterShared::new(sealer, months),
             api: connections(settings.api_connections, "punctual api", Pool::Api, API),
-            months: Months::new(
-                tasks.clone(),
-                Arc::new(Counts(scheduler.clone(), Dialect::Postgres)),
-            ),
             scheduler,
             executor: connections(
                 settings.executor_connections,
@@ -90,8 +85,6 @@ impl PostgresStore {
             present: AtomicI64::new(0),
             late_days: tokio::sync::Mutex::default(),
             fenced: Mutex::default(),
-            encrypted_fields: EncryptedFields::new(sealer.clone(), corrupt_rows.clone()),
-            corrupt_rows,
             definitions: DefinitionCache::new(Clock::system()),
             settings,
             tasks,
@@ -100,7 +93,7 @@ impl PostgresStore {
 
     /// Opens a connection without timeouts, for migrations. Reads the password file for this
     /// connection and for all later ones.
-    pub(super) async fn connect(&self) -> Outcome<PgConnection> {
+    pub(super) async fn connect(&self) -> SqlResult<PgConnection> {
         for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.renew_password()?;
         }

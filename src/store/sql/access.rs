@@ -5,16 +5,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::connection::{Connection, Dialect};
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
 use crate::domain::AccountId;
-use crate::store::Result;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::{Result, Sealer};
 
 /// The future of a unit of work.
-pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = Outcome<T>> + Send + 'c>>;
+pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = SqlResult<T>> + Send + 'c>>;
 
 /// A unit of work. The adapter may run it again after a conflict with a concurrent transaction.
 pub(in crate::store) trait Work<T>:
@@ -27,9 +27,12 @@ impl<T, W> Work<T> for W where
 {
 }
 
-/// Runs work on a database, to its end even if the caller's future is dropped. The defaults are those
-/// of a database whose writers take turns.
+/// Runs work on a database. The work runs to its end even if the caller's future is dropped. The
+/// default methods suit a database with one writer at a time.
 pub(in crate::store) trait Access: Send + Sync {
+    /// The database's dialect of SQL.
+    const DIALECT: Dialect;
+
     /// Runs one statement that only reads.
     fn read<T: Send + 'static>(
         &self,
@@ -145,13 +148,29 @@ pub(in crate::store) trait Access: Send + Sync {
     }
 }
 
-/// An adapter that implements the contracts with the statements of this folder. The defaults are those
-/// of a database whose writers take turns: a transaction that changes an account has also fenced it.
+/// The parts of an adapter that do not depend on its database.
+pub(in crate::store) struct AdapterShared {
+    pub(in crate::store) months: Months,
+    pub(in crate::store) encrypted_fields: EncryptedFields,
+    pub(in crate::store) corrupt_rows: Arc<CorruptRows>,
+}
+
+impl AdapterShared {
+    pub(in crate::store) fn new(sealer: &Sealer, months: Months) -> Self {
+        let corrupt_rows = Arc::<CorruptRows>::default();
+        let encrypted_fields = EncryptedFields::new(sealer.clone(), corrupt_rows.clone());
+        Self { months, encrypted_fields, corrupt_rows }
+    }
+}
+
+/// An adapter that implements the contracts with the statements of this folder. The default methods
+/// suit a database with one writer at a time, where the transaction that changes an account also
+/// fences it.
 pub(in crate::store) trait Database: Send + Sync + 'static {
-    /// The kind of its accesses.
+    /// The type of its accesses.
     type Access: Access;
     /// Its dialect of SQL.
-    const DIALECT: Dialect;
+    const DIALECT: Dialect = <Self::Access as Access>::DIALECT;
 
     /// The access for users' requests.
     fn api(&self) -> &Self::Access;
@@ -165,12 +184,23 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         self.api()
     }
 
+    /// The parts that do not depend on the database.
+    fn shared(&self) -> &AdapterShared;
+
     /// The background counts of the jobs of a month.
-    fn months(&self) -> &Months;
+    fn months(&self) -> &Months {
+        &self.shared().months
+    }
+
     /// The cipher of secret columns.
-    fn encrypted_fields(&self) -> &EncryptedFields;
+    fn encrypted_fields(&self) -> &EncryptedFields {
+        &self.shared().encrypted_fields
+    }
+
     /// The log of corrupt rows.
-    fn corrupt_rows(&self) -> &Arc<CorruptRows>;
+    fn corrupt_rows(&self) -> &Arc<CorruptRows> {
+        &self.shared().corrupt_rows
+    }
 
     /// Runs a transaction of a user's request that may add to the history of jobs.
     fn history_transaction<T: Send + 'static>(
@@ -181,8 +211,8 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         self.api().transaction(operation, work)
     }
 
-    /// Makes definitions of an account stale that leaders read before its plan was changed. Called
-    /// after the change is committed.
+    /// Invalidates the definitions of an account that leaders read before its plan was changed.
+    /// Called after the change is committed.
     fn fence_plan(
         &self,
         _operation: &'static str,
@@ -191,8 +221,8 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Does the same after an account was suspended, and also waits for transactions that admitted
-    /// work for it before.
+    /// Does the same as [`fence_plan`](Self::fence_plan) after the suspension of an account, and
+    /// also waits for the transactions that admitted work for it before.
     fn fence_suspension(
         &self,
         _operation: &'static str,
@@ -201,8 +231,8 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Does the same before the rows of a deleted account are removed: the replica that deleted it
-    /// may have died before it fenced the account.
+    /// Does the same as [`fence_plan`](Self::fence_plan) before the rows of a deleted account are
+    /// removed, because the replica that deleted it may have died before it fenced the account.
     fn fence_deleted(&self, _account: AccountId) -> impl Future<Output = Result<()>> + Send {
         async { Ok(()) }
     }

@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::connection::{Connection, Dialect};
-use super::fault::{Fault, Outcome};
+use super::fault::{Fault, SqlResult};
 use crate::domain::{AccountId, Timestamp};
 use crate::store::{CHANGES_KEPT, StoreErrorKind, sql};
 
@@ -13,7 +13,7 @@ use crate::store::{CHANGES_KEPT, StoreErrorKind, sql};
 pub(in crate::store) async fn lock(
     connection: &mut Connection<'_>,
     id: AccountId,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let lock = connection.dialect().exclusive_lock();
     let query = AssertSqlSafe(format!("SELECT 1 FROM accounts WHERE id = $1 {lock}"));
     let found: Option<i32> = sql::query_scalar(query).bind(id).fetch_optional(connection).await?;
@@ -28,7 +28,7 @@ pub(in crate::store) async fn lock(
 pub(in crate::store) async fn fence_change(
     connection: &mut Connection<'_>,
     id: AccountId,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     if connection.dialect() == Dialect::Sqlite {
         sql::query(FENCE).bind(id).bind(i32::from(CHANGES_KEPT)).execute(connection).await?;
     }
@@ -48,7 +48,7 @@ pub(in crate::store) async fn admit(
     connection: &mut Connection<'_>,
     account: AccountId,
     locking: &str,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let query = format!("SELECT suspended_at FROM accounts WHERE id = $1 {locking}");
     let query = sql::query_scalar(AssertSqlSafe(query)).bind(account);
     judge(query.fetch_optional(connection).await?)
@@ -56,7 +56,7 @@ pub(in crate::store) async fn admit(
 
 /// Returns an error if an account is suspended or deleted. `found` is the column `suspended_at` of
 /// its row, if there is one.
-pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> Outcome<()> {
+pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> SqlResult<()> {
     match found {
         Some(None) => Ok(()),
         Some(Some(since)) => {

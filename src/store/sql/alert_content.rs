@@ -1,4 +1,4 @@
-//! Deliveries that are claimed: as they are read, and what they say.
+//! Claimed deliveries: their rows, and the content of their alerts.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{ClaimedDelivery, DeliveryContent};
 
-/// A delivery whose try is due, locked.
+/// A delivery whose next try is due. Its row is locked.
 pub(in crate::store) struct DueDelivery {
     pub(in crate::store) id: DeliveryId,
     pub(in crate::store) account: AccountId,
@@ -28,15 +28,16 @@ pub(in crate::store) struct DueDelivery {
     pub(in crate::store) failures: u32,
     pub(in crate::store) schedule_name: Option<String>,
     pub(in crate::store) content: Option<String>,
-    /// When the try began that nobody has ended.
+    /// The start of a try that has no recorded end, because its notifier was lost.
     pub(in crate::store) lost_since: Option<Timestamp>,
-    /// The channel's type, encrypted configuration and whether it is verified; absent if it is gone.
+    /// The channel's type, its encrypted configuration, and `true` if it is verified. Absent: the
+    /// channel was deleted.
     pub(in crate::store) to: Option<(ChannelType, String, bool)>,
-    /// Which configuration that is.
+    /// The revision of the configuration.
     pub(in crate::store) revision: i64,
 }
 
-/// The start of the try that nobody has ended.
+/// Reads the start of a try that has no recorded end.
 fn lost_since(row: &impl StoreRow) -> sqlx::Result<Option<Timestamp>> {
     let is_lost = row.read("status").map(|status: i16| status == 2)?;
     let started_at: Option<Timestamp> = row.read("started_at")?;
@@ -65,11 +66,11 @@ read_rows! {
 }
 
 impl DueDelivery {
-    /// Why it cannot be tried, if it cannot.
+    /// Returns the reason why the delivery cannot be tried, if there is one.
     pub(in crate::store) fn hopeless(&self) -> Option<(DeliveryError, &'static str)> {
         match &self.to {
             None => {
-                Some((DeliveryError::ChannelDeleted, "the channel was deleted before it was told"))
+                Some((DeliveryError::ChannelDeleted, "the channel was deleted before delivery"))
             }
             Some((.., false)) => Some((
                 DeliveryError::ChannelUnverified,
@@ -86,7 +87,8 @@ impl DueDelivery {
 pub(in crate::store) const LOST: &str =
     "the notifier was lost during the last try: the alert may have arrived";
 
-/// A job that a delivery tells of, with the version it was made with; its headers are encrypted.
+/// The job that a delivery reports, with the version that it was made with. Its headers are
+/// encrypted.
 #[derive(Clone)]
 pub(in crate::store) struct JobContent {
     version: VersionId,
@@ -94,7 +96,8 @@ pub(in crate::store) struct JobContent {
     definition: Definition,
 }
 
-/// What an incident's alert says, but for the host and the error, which the job tells.
+/// The stored content of an incident's alert. The host and the error are not stored, because they
+/// come from the job.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(in crate::store) struct IncidentContent {
     pub(in crate::store) schedules: u32,
@@ -105,28 +108,29 @@ pub(in crate::store) struct IncidentContent {
     pub(in crate::store) until: Option<i64>,
 }
 
-/// What a digest says.
+/// The stored content of a digest.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(in crate::store) struct DigestContent {
-    /// Alerts by kind.
+    /// The number of alerts of each kind.
     pub(in crate::store) counts: Vec<(String, u32)>,
     pub(in crate::store) names: Vec<String>,
     pub(in crate::store) since: i64,
     pub(in crate::store) until: i64,
 }
 
-/// A claimed delivery as it was read: the channel's configuration and the job's headers are encrypted.
+/// A claimed delivery as it was read. The channel's configuration and the job's headers are
+/// encrypted.
 pub(in crate::store) struct SealedDelivery {
     pub(in crate::store) due: DueDelivery,
     pub(in crate::store) channel_type: ChannelType,
     pub(in crate::store) config: String,
     pub(in crate::store) job: Option<JobContent>,
-    /// When it was claimed.
+    /// The time of the claim.
     pub(in crate::store) now: Timestamp,
 }
 
 impl SealedDelivery {
-    /// The delivery as the notifier gets it.
+    /// Decrypts the delivery for the notifier.
     pub(in crate::store) fn open(self, encrypted_fields: &EncryptedFields) -> ClaimedDelivery {
         let Self { due, channel_type, config, job, now } = self;
         let config = encrypted_fields.open_config(due.account, due.channel, &config);
@@ -181,7 +185,8 @@ fn digest(content: DigestContent) -> DeliveryContent {
     })
 }
 
-/// The host and the error are those of the last job, as long as it is there.
+/// Returns the alert of an incident. The host and the error are those of its last job, if that
+/// still exists. Only the alert that opens the incident has the error.
 fn incident(
     content: IncidentContent,
     due: &DueDelivery,

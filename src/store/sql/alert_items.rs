@@ -10,7 +10,7 @@ use crate::domain::{
 
 /// An event of the outbox.
 #[derive(Clone, Debug)]
-pub(in crate::store) struct Event {
+pub(in crate::store) struct OutboxEvent {
     pub(in crate::store) id: EventId,
     pub(in crate::store) account: AccountId,
     pub(in crate::store) schedule: ScheduleId,
@@ -48,7 +48,7 @@ pub(in crate::store) struct PlannedIncident {
 
 /// The state of a planned delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Standing {
+pub(in crate::store) enum DeliveryState {
     /// It waits until its incident is judged.
     Held(IncidentId),
     /// It is sent at this time.
@@ -74,5 +74,5 @@ pub(in crate::store) struct PlannedDelivery {
     pub(in crate::store) failures: u32,
     pub(in crate::store) schedule_name: Option<String>,
     pub(in crate::store) content: Option<String>,
-    pub(in crate::store) standing: Standing,
+    pub(in crate::store) standing: DeliveryState,
 }

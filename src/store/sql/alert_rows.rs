@@ -1,6 +1,6 @@
-//! How the rows of alerts are read, whichever database they come from.
+//! Reads the rows of alerts of either database.
 
-use super::alert_items::{Event, PlannedChannel, PlannedIncident};
+use super::alert_items::{OutboxEvent, PlannedChannel, PlannedIncident};
 use super::rows::{StoreRow, read_rows, unfit};
 use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use crate::domain::alert::grouping::{ChannelFlow, IncidentState, Stage};
@@ -10,8 +10,8 @@ use crate::domain::{ChannelId, DeliveryId, ScheduleId, Timestamp};
 use crate::store::contract::preferences::policy_of;
 use crate::store::{Delivery, DeliveryTry};
 
-/// What the state of a schedule says of its alerts: the columns of the policy, failures in a row before
-/// the batch, and when one of them was last told.
+/// The columns of a schedule's state that concern alerts: the three of the policy, the number of
+/// consecutive failures before the batch, and the time at which such a failure was last reported.
 pub(in crate::store) type AlertColumns =
     (Option<i16>, Option<i32>, Option<i32>, Option<i64>, Option<i64>);
 
@@ -25,7 +25,7 @@ pub(in crate::store) struct AlertState {
 }
 
 impl AlertState {
-    /// What the columns of a schedule say.
+    /// Reads the columns of a schedule.
     pub(in crate::store) fn new(
         shard: ShardId,
         schedule: ScheduleId,
@@ -41,7 +41,7 @@ impl AlertState {
     }
 }
 
-/// A stage as stored; the statements name the same numbers.
+/// Returns the stored number of a stage. The statements contain the same numbers.
 pub(in crate::store) const fn stage_code(stage: Stage) -> u8 {
     match stage {
         Stage::Gathering => 0,
@@ -54,7 +54,8 @@ fn stage_of(code: i16) -> Option<Stage> {
     [Stage::Gathering, Stage::Watching, Stage::Open].into_iter().nth(usize::try_from(code).ok()?)
 }
 
-/// The statuses of deliveries as stored: 0 held, 1 waiting and 2 being tried are `PENDING`.
+/// Returns the stored numbers of a status. Three of them are `PENDING`: 0 (held), 1 (waiting for a
+/// try) and 2 (being tried).
 pub(in crate::store) const fn status_codes(status: DeliveryStatus) -> &'static [u8] {
     match status {
         DeliveryStatus::Pending => &[0, 1, 2],
@@ -76,7 +77,7 @@ pub(in crate::store) struct ChannelLock {
     pub(in crate::store) channel: PlannedChannel,
 }
 
-/// A try, and the delivery that it is of.
+/// A try, and the id of its delivery.
 pub(in crate::store) struct TryOf {
     pub(in crate::store) delivery: DeliveryId,
     pub(in crate::store) one: DeliveryTry,
@@ -96,7 +97,7 @@ read_rows! {
         number as i16, started_at, completed_at, status_code as Option<i32>, response,
         error_code by delivery_error, error_message,
     }
-    Event {
+    OutboxEvent {
         id, account: "account_id", schedule: "schedule_id", job: "job_id", kind: "type", at,
         host: "host_key", failures as i32, wanted, schedule_name,
     }
@@ -120,13 +121,15 @@ fn delivery_status(row: &impl StoreRow) -> sqlx::Result<DeliveryStatus> {
     status_of(row.read("status")?).ok_or_else(|| unfit("status", "unknown"))
 }
 
-/// While a try is under way, `wake_at` is the end of its claim.
+/// Reads the time of the next try of a delivery that waits for it. While a try is under way,
+/// `wake_at` is the end of its claim instead.
 fn next_try_at(row: &impl StoreRow) -> sqlx::Result<Option<Timestamp>> {
     let code: i16 = row.read("status")?;
     if code == 1 { row.read("wake_at") } else { Ok(None) }
 }
 
-/// Why a delivery or a try has failed. What only newer releases know is a failure all the same.
+/// Reads the reason why a delivery or a try has failed. A code that only newer releases know
+/// becomes `Internal`, because it is a failure as well.
 fn delivery_error(row: &impl StoreRow) -> sqlx::Result<Option<DeliveryError>> {
     let name: Option<String> = row.read("error_code")?;
     Ok(name.map(|name| name.parse().unwrap_or(DeliveryError::Internal)))

@@ -1,4 +1,4 @@
-//! The audit log.
+//! Writes, lists and prunes the audit log.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database};
 use super::batch_rows::{batch_row, json};
 use super::connection::Connection;
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::hex::Hex;
 use super::idempotency;
 use super::maintenance::{OldRows, prune};
@@ -20,27 +20,28 @@ use crate::store::{
     AuditContext, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, WriteContext,
 };
 
-/// Records that `action` was done to each of the objects. The answer to the call is about them, so
-/// its reservation, if it has one, keeps them.
+/// Records `action` on each of the objects. Also stores the objects with the call's idempotency
+/// key, if it has one, because the answer to the call describes them.
 pub(in crate::store) async fn record<T: Display>(
     connection: &mut Connection<'_>,
     write: WriteContext,
     action: Action,
     objects: impl IntoIterator<Item = T>,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let objects: Vec<String> = objects.into_iter().map(|object| object.to_string()).collect();
     insert(connection, write, action, &objects).await?;
     idempotency::mark(connection, write, action, &objects).await
 }
 
-/// Records an action on one object that made another one, which the answer is about.
+/// Records an action on an object that created another object. The answer to the call describes the
+/// created one.
 pub(in crate::store) async fn record_making(
     connection: &mut Connection<'_>,
     write: WriteContext,
     action: Action,
     object: impl Display,
     made: impl Display,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     insert(connection, write, action, &[object.to_string()]).await?;
     idempotency::mark(connection, write, action, &[made.to_string()]).await
 }
@@ -54,7 +55,7 @@ async fn insert(
     write: WriteContext,
     action: Action,
     objects: &[String],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let entry = |(n, object)| NewEntry { id: Hex(write.entry.nth(n).to_bytes()), object };
     let entries: Vec<NewEntry> =
         objects.iter().map(String::as_str).enumerate().map(entry).collect();
@@ -76,17 +77,17 @@ async fn insert(
 
 #[async_trait]
 impl<D: Database> AuditStore for D {
-    async fn enter_rotation(&self, act: &AuditContext) -> Result<()> {
+    async fn enter_rotation(&self, audit_context: &AuditContext) -> Result<()> {
         let (write, key) =
-            (act.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
+            (audit_context.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
         let work = self.api().transaction("enter_rotation", move |connection| {
             Box::pin(record(connection, write, Action::SecretsRotated, [key.clone()]))
         });
         work.await
     }
 
-    async fn enter_restoration(&self, act: &AuditContext) -> Result<()> {
-        let (write, until) = (act.on(INSTALLATION), act.now);
+    async fn enter_restoration(&self, audit_context: &AuditContext) -> Result<()> {
+        let (write, until) = (audit_context.on(INSTALLATION), audit_context.now);
         let work = self.api().transaction("enter_restoration", move |connection| {
             Box::pin(record(connection, write, Action::StoreRestored, [until]))
         });

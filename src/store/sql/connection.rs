@@ -1,10 +1,10 @@
-//! A connection to one of the two databases, and what differs between their dialects.
+//! A connection to one of the two databases, and the differences of their dialects.
 
 use sqlx::{PgConnection, SqliteConnection};
 
 use super::batch_rows::{BatchRow, Of};
 
-/// A connection, for as long as a unit of work has it.
+/// A connection that a unit of work uses.
 pub(in crate::store) enum Connection<'c> {
     /// To a PostgreSQL server.
     Postgres(&'c mut PgConnection),
@@ -25,7 +25,7 @@ impl<'c> From<&'c mut SqliteConnection> for Connection<'c> {
 }
 
 impl Connection<'_> {
-    /// The dialect of the database.
+    /// Returns the dialect of the database.
     pub(in crate::store) fn dialect(&self) -> Dialect {
         match self {
             Self::Postgres(_) => Dialect::Postgres,
@@ -37,34 +37,36 @@ impl Connection<'_> {
 /// A database's dialect of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Dialect {
-    /// PostgreSQL: rows are locked by name, because transactions run side by side.
+    /// PostgreSQL: transactions run concurrently, so statements lock rows explicitly.
     Postgres,
     /// SQLite: writers take turns, so no row needs a lock.
     Sqlite,
 }
 
 impl Dialect {
-    /// The locking clause of a transaction that keeps a row as it is beside others that do so too.
+    /// Returns the locking clause that prevents the removal of a row and changes of its key.
+    /// Several transactions can hold the lock at once.
     pub(in crate::store) fn shared_lock(self) -> &'static str {
         self.locking("FOR KEY SHARE")
     }
 
-    /// The locking clause of transactions that change a row one after the other.
+    /// Returns the locking clause of transactions that change a row one after the other.
     pub(in crate::store) fn exclusive_lock(self) -> &'static str {
         self.locking("FOR NO KEY UPDATE")
     }
 
-    /// The locking clause of a transaction that is about to remove rows or to change their keys.
+    /// Returns the locking clause of a transaction that is about to remove rows or change their
+    /// keys.
     pub(in crate::store) fn removal_lock(self) -> &'static str {
         self.locking("FOR UPDATE")
     }
 
-    /// The locking clause of a statement that removes rows and skips those that are locked.
+    /// Returns the locking clause of a statement that removes rows and skips those that are locked.
     pub(in crate::store) fn skip_locked(self) -> &'static str {
         self.locking("FOR UPDATE SKIP LOCKED")
     }
 
-    /// A locking clause of PostgreSQL; empty in SQLite.
+    /// Returns the clause in PostgreSQL, and an empty text in SQLite.
     fn locking(self, clause: &'static str) -> &'static str {
         match self {
             Self::Postgres => clause,
@@ -72,7 +74,7 @@ impl Dialect {
         }
     }
 
-    /// The join that reads its left side first. SQLite keeps the order of a `CROSS JOIN`.
+    /// Returns the join that reads its left side first. SQLite keeps the order of a `CROSS JOIN`.
     pub(in crate::store) fn ordered_join(self) -> &'static str {
         match self {
             Self::Postgres => "JOIN",
@@ -80,7 +82,8 @@ impl Dialect {
         }
     }
 
-    /// The index that a table is read by. SQLite has no statistics to choose it by.
+    /// Returns the clause that names the index to use. SQLite needs it, because it has no
+    /// statistics to choose an index by.
     pub(in crate::store) fn indexed_by(self, index: &str) -> String {
         match self {
             Self::Postgres => String::new(),
@@ -88,7 +91,8 @@ impl Dialect {
         }
     }
 
-    /// The function that returns the position of its second text in its first one.
+    /// Returns the name of the function that finds the position of its second text in its first
+    /// one.
     pub(in crate::store) fn position(self) -> &'static str {
         match self {
             Self::Postgres => "strpos",
@@ -96,7 +100,7 @@ impl Dialect {
         }
     }
 
-    /// The function that returns the larger of two values that are not null.
+    /// Returns the name of the function that returns the larger of two values that are not null.
     pub(in crate::store) fn greatest(self) -> &'static str {
         match self {
             Self::Postgres => "greatest",
@@ -104,7 +108,7 @@ impl Dialect {
         }
     }
 
-    /// The ids in a parameter, a JSON array, as a table `e` with their places.
+    /// Returns the ids in a parameter, a JSON array, as a table `e` with their places.
     pub(in crate::store) fn listed(self, parameter: &str) -> String {
         match self {
             Self::Postgres => format!(
@@ -117,7 +121,7 @@ impl Dialect {
         }
     }
 
-    /// The rows of the batch in a parameter, a JSON text, as a table `r`.
+    /// Returns the rows of the batch in a parameter, a JSON text, as a table `r`.
     pub(in crate::store) fn rows<R: BatchRow>(self, parameter: &str) -> String {
         let list = |column: fn(&(&str, Of)) -> String| {
             R::COLUMNS.iter().map(column).collect::<Vec<_>>().join(", ")
@@ -137,7 +141,7 @@ impl Dialect {
         }
     }
 
-    /// The condition that a column holds one of the values in a parameter, a JSON array.
+    /// Returns the condition that a column has one of the values in a parameter, a JSON array.
     ///
     /// PostgreSQL builds an array first. It has no statistics for a parameter, so it might choose a
     /// bad plan for a join.
@@ -155,7 +159,7 @@ impl Dialect {
         }
     }
 
-    /// The condition that a column holds one of the values of a query, which is run first.
+    /// Returns the condition that a column has one of the values of a query, which is run first.
     pub(in crate::store) fn one_of(self, column: &str, query: &str) -> String {
         match self {
             Self::Postgres => format!("{column} = ANY (ARRAY ({query}))"),

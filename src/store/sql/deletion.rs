@@ -1,4 +1,4 @@
-//! Deleted accounts: what they have, and its removal.
+//! Reads the data of accounts for exports, deletes accounts, and removes the rows of deleted ones.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::account_lock::fence_change;
 use super::audit;
 use super::batch_rows::{Of, json, json_ids};
 use super::connection::{Connection, Dialect};
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::hex::Hex;
 use super::history::remove_jobs;
 use super::maintenance::is_alone;
@@ -22,11 +22,12 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::deletion::{
     self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
     GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, clear, count_rows,
+    indexed,
 };
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{
-    DeletedAccount, DeletedPlace, Erased, INSTALLATION, LifeStore, Result, SkipPlace, StoredMonth,
-    StoredSkip, StoredVersion, WriteContext, sql,
+    DeletedAccount, DeletedPlace, DeletionStore, Erased, INSTALLATION, Result, SkipPlace,
+    StoredMonth, StoredSkip, StoredVersion, WriteContext, sql,
 };
 
 read_rows! {
@@ -44,7 +45,7 @@ fn skip_place(row: &impl StoreRow) -> sqlx::Result<SkipPlace> {
 }
 
 #[async_trait]
-impl<D: Database> LifeStore for D {
+impl<D: Database> DeletionStore for D {
     async fn versions(
         &self,
         account: AccountId,
@@ -82,13 +83,14 @@ impl<D: Database> LifeStore for D {
         });
         let is_deleted = deleted.await?;
         if is_deleted && let Err(error) = self.fence_plan("delete_account", write.account).await {
-            // The account is deleted. A caller that got an error could not even call again.
+            // The account is deleted already, so the call must not fail: a repeated call would find
+            // no account.
             let account = write.account;
             tracing::warn!(
                 %account,
                 %error,
-                "the account is deleted, but some leaders may still fire what they have read of it, \
-                 until its rows are removed"
+                "the account is deleted, but some leaders may still fire its schedules until its \
+                 rows are removed"
             );
         }
         Ok(is_deleted)
@@ -130,9 +132,9 @@ impl<D: Database> LifeStore for D {
     }
 }
 
-/// Lets PostgreSQL plan each statement once for a connection: with a partition for each day, it takes
-/// longer to plan such a statement than to run it.
-async fn plan_once(connection: &mut Connection<'_>) -> Outcome<()> {
+/// Makes PostgreSQL plan each statement once per connection. Some tables have a partition for each
+/// day, so planning a statement on them takes longer than running it.
+async fn plan_once(connection: &mut Connection<'_>) -> SqlResult<()> {
     if connection.dialect() == Dialect::Postgres {
         let setting = "SET LOCAL plan_cache_mode = force_generic_plan";
         sql::query(setting).execute(connection).await?;
@@ -141,7 +143,7 @@ async fn plan_once(connection: &mut Connection<'_>) -> Outcome<()> {
 }
 
 /// Deletes an account and records the deletion.
-async fn delete_account(connection: &mut Connection<'_>, write: WriteContext) -> Outcome<bool> {
+async fn delete_account(connection: &mut Connection<'_>, write: WriteContext) -> SqlResult<bool> {
     let account = write.account;
     let query = sql::query_scalar(DELETE).bind(account);
     let name: Option<String> = query.fetch_optional(&mut *connection).await?;
@@ -155,36 +157,39 @@ async fn delete_account(connection: &mut Connection<'_>, write: WriteContext) ->
         .bind(write.author.origin.to_string())
         .execute(&mut *connection)
         .await?;
-    // The account's own log goes with it.
+    // The account's own log is removed with it, so the entry belongs to the installation.
     let write = WriteContext { account: INSTALLATION, ..write };
     audit::record(connection, write, Action::AccountDeleted, [account]).await?;
     Ok(true)
 }
 
-/// Counts the rows of an account, in each table up to a bound.
-async fn rows_left(connection: &mut Connection<'_>, account: AccountId) -> Outcome<u64> {
+/// Counts the rows of an account, in each table up to a limit.
+async fn rows_left(connection: &mut Connection<'_>, account: AccountId) -> SqlResult<u64> {
     let query = sql::query_scalar(AssertSqlSafe(count_rows())).bind(account).bind(ROWS_COUNTED);
     let rows: i64 = query.fetch_one(connection).await?;
     Ok(rows.unsigned_abs())
 }
 
-/// Returns `true` if rows are left, because another transaction has locked them.
+/// Returns `true` if an account has rows in a table. After a batch that found none to remove, these
+/// are rows that another transaction has locked.
 async fn has_rows(
     connection: &mut Connection<'_>,
     account: AccountId,
     table: &str,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let query = sql::query_scalar(AssertSqlSafe(deletion::has_rows(table))).bind(account);
     query.fetch_one(connection).await
 }
 
-/// Removes rows of one kind of a deleted account.
+/// Removes a batch of rows of a deleted account: schedules first, then jobs, then other tables.
+/// Each call removes rows of one kind. The next kind follows only when none of the previous kind
+/// are left.
 async fn erase(
     connection: &mut Connection<'_>,
     account: AccountId,
     now: Timestamp,
     limit: u32,
-) -> Outcome<Erased> {
+) -> SqlResult<Erased> {
     let is_alone = is_alone(connection, "erase").await?;
     let query = sql::query_scalar(DELETED_AT).bind(account);
     let deleted_at: Option<Timestamp> = query.fetch_optional(&mut *connection).await?;
@@ -200,7 +205,8 @@ async fn erase(
     for table in ["runs", "jobs"] {
         let skip_locked = connection.dialect().skip_locked();
         let statement = format!(
-            "SELECT id FROM {table} WHERE account_id = $1 ORDER BY id LIMIT $2 {skip_locked}"
+            "SELECT id FROM {table} WHERE account_id = $1 {} ORDER BY id LIMIT $2 {skip_locked}",
+            indexed(table)
         );
         let query = sql::query_scalar(AssertSqlSafe(statement)).bind(account).bind(limit);
         let jobs: Vec<JobId> = query.fetch_all(&mut *connection).await?;
@@ -220,6 +226,7 @@ async fn erase(
             return Ok(Erased { rows, ..Erased::default() });
         }
     }
+    // Until then, calls that were under way at the deletion may still write rows.
     let gone = now >= deleted_at.plus(SETTLED);
     if gone {
         sql::query(GONE).bind(account).bind(now).execute(connection).await?;
@@ -234,19 +241,20 @@ struct RemovedSchedule {
     id: Hex,
 }
 
-/// Locks the states of schedules in the order of the batch, which is that of the schedules' ids.
+/// Locks the states of schedules in the order of the batch, which is the order of the schedules'
+/// ids. Parameter: the batch.
 const LOCK_STATES: &str = "
     SELECT 1 FROM json_to_recordset($1::json) AS e (shard integer, id uuid)
     CROSS JOIN LATERAL (
         SELECT 1 FROM schedule_state AS st WHERE st.shard = e.shard AND st.schedule_id = e.id
         FOR UPDATE) AS locked";
 
-/// Removes some schedules of an account, and their states.
+/// Removes a batch of schedules of an account, with their states.
 async fn remove_schedules(
     connection: &mut Connection<'_>,
     account: AccountId,
     limit: u32,
-) -> Outcome<Vec<(ShardId, ScheduleId)>> {
+) -> SqlResult<Vec<(ShardId, ScheduleId)>> {
     let skip_locked = connection.dialect().skip_locked();
     let query = format!(
         "SELECT shard, id FROM schedules WHERE account_id = $1 ORDER BY id LIMIT $2 {skip_locked}"

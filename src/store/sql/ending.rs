@@ -4,7 +4,7 @@ use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
-use crate::store::{Committed, Completion, End, Fate, Run};
+use crate::store::{ClaimedRun, Committed, Completion, End, Fate};
 
 /// The state of a job when one of its attempts ends.
 pub(in crate::store) struct Running {
@@ -23,7 +23,8 @@ impl Running {
     /// Returns the job of the completion at this index, as its claim reported it and as if nothing
     /// had changed it since; `None` if the completion lacks that data.
     pub(in crate::store) fn told(place: usize, completion: &Completion) -> Option<Self> {
-        let Run { schedule, shard, max_attempts, started_at, first_started_at } = completion.run?;
+        let ClaimedRun { schedule, shard, max_attempts, started_at, first_started_at } =
+            completion.run?;
         Some(Self {
             place,
             schedule,

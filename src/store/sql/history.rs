@@ -1,22 +1,22 @@
-//! The removal of finished jobs.
+//! Removes jobs, and the old history of accounts.
 
 use sqlx::AssertSqlSafe;
 
 use super::batch_rows::{Of, json_ids};
 use super::connection::Connection;
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::maintenance::is_alone;
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
 use crate::store::contract::upkeep::{PRUNED, prune_account_log, prune_account_skips};
 use crate::store::sql;
 
-/// Removes jobs of one of their tables, with their attempts, and returns the number of jobs. `jobs` is
-/// in the order of the ids.
+/// Removes jobs from `table`, which is `runs` or `jobs`, with their attempts. Returns the number of
+/// removed jobs. `jobs` must be in the order of the ids.
 pub(in crate::store) async fn remove_jobs(
     connection: &mut Connection<'_>,
     table: &str,
     jobs: &[JobId],
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return Ok(0) };
     let ids = json_ids(jobs.iter().map(|id| id.to_bytes()));
     let mut removed = 0;
@@ -31,19 +31,22 @@ pub(in crate::store) async fn remove_jobs(
     Ok(removed)
 }
 
-/// Account, lowest id that stays, instant, number of rows.
+/// Finds the jobs of an account that ended before a time. Parameters: account, lowest id that
+/// stays, time, number of rows.
 pub(in crate::store) const OLD_JOBS_OF: &str = "
     SELECT id FROM jobs WHERE account_id = $1 AND id < $2 AND completed_at < $3
     ORDER BY id LIMIT $4";
 
-/// Removes the old history of one account, row by row.
+/// Removes the old history of one account, row by row: jobs, skips and entries of the audit log.
+/// Returns the largest of the three numbers of rows. If it is less than `limit`, records that the
+/// account was pruned at `now`.
 pub(in crate::store) async fn prune_account(
     connection: &mut Connection<'_>,
     account: AccountId,
     before: Timestamp,
     now: Timestamp,
     limit: u32,
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     if !is_alone(connection, "prune").await? {
         return Ok(0);
     }

@@ -5,7 +5,7 @@ use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
 use super::connection::Connection;
-use super::fault::{Fault, Outcome};
+use super::fault::{Fault, SqlResult};
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::call::Idempotency;
@@ -34,24 +34,29 @@ impl<D: Database> IdempotencyStore for D {
         reserved.await
     }
 
-    async fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> Result<()> {
-        let answer = self.encrypted_fields().seal_answer(account, once.key, answer);
+    async fn keep_answer(
+        &self,
+        account: AccountId,
+        idempotency: Idempotency,
+        answer: &str,
+    ) -> Result<()> {
+        let answer = self.encrypted_fields().seal_answer(account, idempotency.key, answer);
         let keep = sql::query(
             "UPDATE idempotency_keys SET answer = $4
              WHERE id = $1 AND account_id = $2 AND holder = $3 AND answer IS NULL",
         );
-        let keep = keep.bind(once.key).bind(account).bind(holder(once)).bind(answer);
+        let keep = keep.bind(idempotency.key).bind(account).bind(holder(idempotency)).bind(answer);
         self.api().execute("keep_answer", 1, keep).await?;
         Ok(())
     }
 
-    async fn release(&self, account: AccountId, once: Idempotency) -> Result<()> {
+    async fn release(&self, account: AccountId, idempotency: Idempotency) -> Result<()> {
         let release = sql::query(
             "DELETE FROM idempotency_keys
              WHERE id = $1 AND account_id = $2 AND holder = $3 AND action IS NULL
                AND answer IS NULL",
         );
-        let release = release.bind(once.key).bind(account).bind(holder(once));
+        let release = release.bind(idempotency.key).bind(account).bind(holder(idempotency));
         self.api().execute("release", 1, release).await?;
         Ok(())
     }
@@ -70,15 +75,15 @@ pub(in crate::store) async fn mark(
     write: WriteContext,
     action: Action,
     objects: &[String],
-) -> Outcome<()> {
-    let Some(once) = write.once else { return Ok(()) };
+) -> SqlResult<()> {
+    let Some(idempotency) = write.idempotency else { return Ok(()) };
     let marked = sql::query(
         "UPDATE idempotency_keys SET action = $4, objects = $5
          WHERE id = $1 AND account_id = $2 AND holder = $3 AND action IS NULL",
     )
-    .bind(once.key)
+    .bind(idempotency.key)
     .bind(write.account)
-    .bind(holder(once))
+    .bind(holder(idempotency))
     .bind(action)
     .bind(objects_text(objects))
     .execute(connection)
@@ -95,16 +100,16 @@ async fn reserve(
     account: AccountId,
     now: Timestamp,
     new: Reservation,
-) -> Outcome<Reserved> {
-    let once = new.once;
+) -> SqlResult<Reserved> {
+    let idempotency = new.idempotency;
     let made = sql::query(
         "INSERT INTO idempotency_keys (id, account_id, request, holder, reserved_at)
          SELECT $1, id, $3, $4, $5 FROM accounts WHERE id = $2 ON CONFLICT (id) DO NOTHING",
     )
-    .bind(once.key)
+    .bind(idempotency.key)
     .bind(account)
     .bind(new.request.to_vec())
-    .bind(holder(once))
+    .bind(holder(idempotency))
     .bind(now)
     .execute(&mut *connection)
     .await?;
@@ -120,7 +125,7 @@ async fn reserve(
     }
     match said {
         Some(said @ Reserved::Unanswered(_)) => {
-            take_over(connection, account, once).await?;
+            take_over(connection, account, idempotency).await?;
             Ok(said)
         }
         Some(said) => Ok(said),
@@ -139,8 +144,8 @@ async fn judge(
     account: AccountId,
     now: Timestamp,
     new: &Reservation,
-) -> Outcome<Option<Reserved>> {
-    let key = new.once.key;
+) -> SqlResult<Option<Reserved>> {
+    let key = new.idempotency.key;
     let read = AssertSqlSafe(format!("{READ} {locking}"));
     let read = sql::query_as(read).bind(key).bind(account);
     let stored: Option<StoredKey> = read.fetch_optional(connection).await?;
@@ -157,16 +162,16 @@ async fn take(
     account: AccountId,
     now: Timestamp,
     new: &Reservation,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     sql::query(
         "UPDATE idempotency_keys SET request = $3, holder = $4, reserved_at = $5,
              action = NULL, objects = NULL, answer = NULL
          WHERE id = $1 AND account_id = $2",
     )
-    .bind(new.once.key)
+    .bind(new.idempotency.key)
     .bind(account)
     .bind(new.request.to_vec())
-    .bind(holder(new.once))
+    .bind(holder(new.idempotency))
     .bind(now)
     .execute(connection)
     .await?;
@@ -177,17 +182,17 @@ async fn take(
 async fn take_over(
     connection: &mut Connection<'_>,
     account: AccountId,
-    once: Idempotency,
-) -> Outcome<()> {
+    idempotency: Idempotency,
+) -> SqlResult<()> {
     sql::query("UPDATE idempotency_keys SET holder = $3 WHERE id = $1 AND account_id = $2")
-        .bind(once.key)
+        .bind(idempotency.key)
         .bind(account)
-        .bind(holder(once))
+        .bind(holder(idempotency))
         .execute(connection)
         .await?;
     Ok(())
 }
 
-fn holder(once: Idempotency) -> Vec<u8> {
-    once.holder.to_be_bytes().to_vec()
+fn holder(idempotency: Idempotency) -> Vec<u8> {
+    idempotency.holder.to_be_bytes().to_vec()
 }

@@ -1,5 +1,5 @@
-//! How jobs and their attempts are read from rows, whichever database they come from. A job is in one of
-//! two tables: `runs` as long as it has not finished, then `jobs`.
+//! Reads jobs and their attempts from rows of either database. A job is in one of two tables: in
+//! `runs` until it has finished, then in `jobs`.
 
 use sqlx::FromRow;
 
@@ -10,7 +10,7 @@ use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::UnreadableFields;
 use crate::domain::{JobId, Timestamp, VersionId};
 
-/// The columns of a whole job that has ended but for its response, and where they come from.
+/// All columns of a finished job except its response, from its row `j` and its version `v`.
 macro_rules! job_columns {
     () => {
         "j.id, j.version_id, j.schedule_id, j.status, j.trigger, j.attempt_number, j.max_attempts,
@@ -21,7 +21,8 @@ macro_rules! job_columns {
 }
 pub(in crate::store) use job_columns;
 
-/// The same of a job that has not finished: what its last attempt has brought is in `a`.
+/// The same columns of an unfinished job, from its row `r` and its version `v`. The result of its
+/// last ended attempt is in `a`.
 macro_rules! run_columns {
     () => {
         "r.id, r.version_id, r.schedule_id, r.status, r.trigger, r.attempt_number, r.max_attempts,
@@ -41,7 +42,7 @@ macro_rules! run_tables {
 }
 pub(in crate::store) use run_tables;
 
-/// The columns that are written when a job ends, behind its id and its account.
+/// The columns that are written when a job ends, after its id and its account.
 macro_rules! history_columns {
     () => {
         "schedule_id, version_id, created_at, updated_at, started_at, completed_at,
@@ -52,16 +53,16 @@ macro_rules! history_columns {
 }
 pub(in crate::store) use history_columns;
 
-/// How a job stands, whether it has finished or not, and its schedule. Job, account.
+/// Reads the status and the schedule of a job, finished or not. Parameters: job, account.
 pub(in crate::store) const STATUS: &str = "
     SELECT status, schedule_id FROM jobs WHERE id = $1 AND account_id = $2
     UNION ALL SELECT status, schedule_id FROM runs WHERE id = $1 AND account_id = $2";
 
-/// Whether a job has finished. Job, account.
+/// Returns `true` if a job has finished. Parameters: job, account.
 pub(in crate::store) const HAS_ENDED: &str =
     "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = $1 AND account_id = $2)";
 
-/// A job, whether it has finished or not. Job, account.
+/// Reads a job, finished or not. Parameters: job, account.
 pub(in crate::store) const JOB: &str = concat!(
     "SELECT ",
     run_columns!(),
@@ -78,8 +79,8 @@ pub(in crate::store) const JOB: &str = concat!(
      WHERE j.id = $1 AND j.account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
 );
 
-/// Why a job or an attempt has failed. What only newer releases know is a failure all the same: one
-/// such row among others must not be unreadable.
+/// Reads the reason why a job or an attempt has failed. A code that only newer releases know
+/// becomes `Internal`: such a row must not make a list unreadable.
 fn error_code(row: &impl StoreRow) -> sqlx::Result<Option<ErrorCode>> {
     let name: Option<String> = row.read("error_code")?;
     Ok(name.map(|name| name.parse().unwrap_or(ErrorCode::Internal)))
@@ -90,12 +91,13 @@ fn timings(row: &impl StoreRow) -> sqlx::Result<Timings> {
     Ok(timings_of(text.as_deref()))
 }
 
-/// The id of a job contains its tick, or the time of the user's call.
+/// Reads the scheduled time of a job from its id, which contains the tick, or the time of the
+/// user's call.
 fn scheduled_run_at(row: &impl StoreRow) -> sqlx::Result<Timestamp> {
     row.read("id").map(JobId::timestamp)
 }
 
-/// The start of the next attempt of a job that waits for it.
+/// Reads the start of the next attempt of a job that was tried and waits for a retry.
 fn next_attempt_at(row: &impl StoreRow) -> sqlx::Result<Option<Timestamp>> {
     let waits = row.read("status").map(|status: JobStatus| status == JobStatus::Pending)?;
     let was_tried = number::<i16, u8>(row, "attempt_number")? > 0;
@@ -122,7 +124,7 @@ read_rows! {
     ListedJob { version: "version_id", job: _, response_bytes by response_bytes }
 }
 
-/// A job with what its row says of its last attempt.
+/// A job and its last attempt, if it has had one, as far as the job's row contains it.
 pub(in crate::store) struct JobAndLast {
     pub(in crate::store) version: VersionId,
     pub(in crate::store) job: Job,
@@ -139,11 +141,12 @@ impl<R: StoreRow> FromRow<'_, R> for JobAndLast {
     }
 }
 
-/// The attempt that a job's row is about, by its two columns that are not the job's.
+/// Returns the last attempt of a job, from the job and from two columns of its row that belong to
+/// the attempt alone.
 fn last_attempt(job: &Job, started_at: Timestamp, timings: Option<&str>) -> Attempt {
     let number = job.attempt_number;
     if job.status == JobStatus::Running {
-        // The other columns are still the attempt's before.
+        // The other columns still belong to the previous attempt.
         return Attempt {
             number,
             started_at,
@@ -167,7 +170,7 @@ fn last_attempt(job: &Job, started_at: Timestamp, timings: Option<&str>) -> Atte
     }
 }
 
-/// A job of a list, and the length of its whole response.
+/// A job of a list, with the size of its whole response.
 pub(in crate::store) struct ListedJob {
     pub(in crate::store) version: VersionId,
     pub(in crate::store) job: Job,

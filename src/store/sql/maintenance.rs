@@ -4,7 +4,7 @@ use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
 use super::connection::{Connection, Dialect};
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::query::Value;
 use crate::store::{Result, sql};
 
@@ -56,7 +56,7 @@ pub(in crate::store) async fn prune<D: Database>(
 pub(in crate::store) async fn is_alone(
     connection: &mut Connection<'_>,
     work: &str,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     match connection.dialect() {
         Dialect::Postgres => {
             let query = "SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))";

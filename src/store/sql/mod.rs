@@ -1,8 +1,8 @@
-//! What both adapters share: statements, rows, and the contracts that need nothing else.
+//! The parts that both adapters share: statements, rows, and the contracts that need only these.
 //!
 //! Place in the flow: an adapter implements [`Database`](access::Database), which hands a unit of
-//! work to a connection, and gets the contracts of this folder for it. What is hot or depends on how
-//! the database locks (firing, claiming, committing, pruning) is in the adapters.
+//! work to a connection. In return it gets the contracts of this folder. Code that is hot or
+//! depends on how the database locks (firing, claiming, committing, pruning) is in the adapters.
 //!
 //! The dialects differ in few words: see [`Dialect`](connection::Dialect).
 

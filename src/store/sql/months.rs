@@ -27,7 +27,7 @@ const OPERATION: &str = "begin_months";
 
 /// The statements by which an adapter counts jobs.
 #[async_trait]
-pub(in crate::store) trait Counter: Send + Sync {
+pub(in crate::store) trait MonthCounter: Send + Sync {
     /// Returns the accounts that have no counter of this month.
     async fn missing(&self, month: i64, accounts: Vec<AccountId>) -> Result<Vec<AccountId>>;
 
@@ -62,7 +62,7 @@ type How = fn(Months, Timestamp, Vec<AccountId>) -> BoxFuture<'static, Result<Ve
 #[derive(Clone)]
 pub(in crate::store) struct Months {
     tasks: Tasks,
-    counter: Arc<dyn Counter>,
+    counter: Arc<dyn MonthCounter>,
     under_way: Arc<Mutex<HashMap<(AccountId, i64), Count>>>,
     /// The permit for statements that count an account with many jobs: one at a time.
     turn: Arc<Semaphore>,
@@ -77,7 +77,7 @@ struct Entered {
 }
 
 impl Months {
-    pub(in crate::store) fn new(tasks: Tasks, counter: Arc<dyn Counter>) -> Self {
+    pub(in crate::store) fn new(tasks: Tasks, counter: Arc<dyn MonthCounter>) -> Self {
         Self { tasks, counter, under_way: Arc::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 

@@ -6,7 +6,7 @@ use crate::store::{Firing, TickJob, TickRange};
 
 /// The overlap state of a schedule: as it was read when it is fired, and then as it is to be
 /// stored.
-pub(in crate::store) struct Standing {
+pub(in crate::store) struct OverlapState {
     pub(in crate::store) overlap_policy: OverlapPolicy,
     /// The active job, which others wait for.
     pub(in crate::store) active: Option<JobId>,
@@ -33,7 +33,7 @@ enum TickPlacement {
     Skip,
 }
 
-impl Standing {
+impl OverlapState {
     /// Decides about each of the jobs, oldest first. No tick up to the last one that was fired
     /// becomes another job (TICK-1).
     pub(in crate::store) fn fire(&mut self, firing: &Firing) -> Placed {

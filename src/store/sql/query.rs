@@ -14,7 +14,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Postgres, SqlSafeStr, SqlStr, Sqlite, Type};
 
 use super::connection::Connection;
-use super::fault::{Fault, Outcome};
+use super::fault::{Fault, SqlResult};
 use crate::store::StoreErrorKind;
 
 /// A value that both databases can store.
@@ -83,7 +83,7 @@ impl<T> Query<T> {
         self
     }
 
-    fn postgres_arguments(&self) -> Outcome<PgArguments> {
+    fn postgres_arguments(&self) -> SqlResult<PgArguments> {
         let mut arguments = PgArguments::default();
         let mut values = self.values.iter();
         values
@@ -92,7 +92,7 @@ impl<T> Query<T> {
         Ok(arguments)
     }
 
-    fn sqlite_arguments(&self) -> Outcome<SqliteArguments> {
+    fn sqlite_arguments(&self) -> SqlResult<SqliteArguments> {
         let mut arguments = SqliteArguments::default();
         let mut values = self.values.iter();
         values
@@ -108,7 +108,7 @@ fn unencodable(error: &dyn std::error::Error) -> Fault {
 
 impl Query {
     /// Runs the statement and returns the number of rows that it changed.
-    pub(in crate::store) async fn execute(self, connection: &mut Connection<'_>) -> Outcome<u64> {
+    pub(in crate::store) async fn execute(self, connection: &mut Connection<'_>) -> SqlResult<u64> {
         match connection {
             Connection::Postgres(connection) => {
                 let query = sqlx::query_with(self.sql.clone(), self.postgres_arguments()?);
@@ -127,7 +127,7 @@ impl<T: ReadRow> Query<T> {
     pub(in crate::store) fn fetch<'e>(
         self,
         connection: &'e mut Connection<'_>,
-    ) -> Outcome<BoxStream<'e, sqlx::Result<T>>> {
+    ) -> SqlResult<BoxStream<'e, sqlx::Result<T>>> {
         Ok(match connection {
             Connection::Postgres(connection) => {
                 let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
@@ -144,7 +144,7 @@ impl<T: ReadRow> Query<T> {
     pub(in crate::store) async fn fetch_all(
         self,
         connection: &mut Connection<'_>,
-    ) -> Outcome<Vec<T>> {
+    ) -> SqlResult<Vec<T>> {
         Ok(self.fetch(connection)?.try_collect().await?)
     }
 
@@ -152,7 +152,7 @@ impl<T: ReadRow> Query<T> {
     pub(in crate::store) async fn fetch_optional(
         self,
         connection: &mut Connection<'_>,
-    ) -> Outcome<Option<T>> {
+    ) -> SqlResult<Option<T>> {
         match connection {
             Connection::Postgres(connection) => {
                 let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
@@ -166,7 +166,7 @@ impl<T: ReadRow> Query<T> {
     }
 
     /// Returns the row of a statement that always returns one.
-    pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> Outcome<T> {
+    pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> SqlResult<T> {
         let row = self.fetch_optional(connection).await?;
         row.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "a statement returned no row"))
     }
@@ -196,7 +196,7 @@ where
     pub(in crate::store) async fn fetch_all(
         self,
         connection: &mut Connection<'_>,
-    ) -> Outcome<Vec<T>> {
+    ) -> SqlResult<Vec<T>> {
         let rows = self.0.fetch_all(connection).await?;
         Ok(rows.into_iter().map(|(value,)| value).collect())
     }
@@ -205,12 +205,12 @@ where
     pub(in crate::store) async fn fetch_optional(
         self,
         connection: &mut Connection<'_>,
-    ) -> Outcome<Option<T>> {
+    ) -> SqlResult<Option<T>> {
         Ok(self.0.fetch_optional(connection).await?.map(|(value,)| value))
     }
 
     /// Returns the value of a statement that always returns a row.
-    pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> Outcome<T> {
+    pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> SqlResult<T> {
         let (value,) = self.0.fetch_one(connection).await?;
         Ok(value)
     }

@@ -8,9 +8,9 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database};
 use super::batch_rows::{Of, batch_row, json, json_ids};
 use super::connection::{Connection, Dialect};
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::hex::Hex;
-use super::months::{Counter, oldest_kept};
+use super::months::{MonthCounter, oldest_kept};
 use super::values::key_from;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
@@ -73,7 +73,7 @@ pub(super) async fn take_one(
     connection: &mut Connection<'_>,
     write: WriteContext,
     quota: u64,
-) -> Outcome<Option<Triggered>> {
+) -> SqlResult<Option<Triggered>> {
     let wanted = Wanted { account: write.account, quota, jobs: 1 };
     let granted = reserve(connection, write.now, 0, wanted).await?;
     Ok(granted
@@ -86,7 +86,7 @@ async fn reserve(
     now: Timestamp,
     ahead: u32,
     wanted: Wanted,
-) -> Outcome<Option<Granted>> {
+) -> SqlResult<Option<Granted>> {
     let (account, month) = (wanted.account, month_of(now));
     let counter = sql::query_as(AssertSqlSafe(format!(
         "SELECT reserved, exhausted_at IS NOT NULL FROM account_months
@@ -126,7 +126,7 @@ batch_row! {
 /// An account; the number of jobs granted, the number reserved including them, and `true` if the
 /// quota fell short for the first time. All three are null if another transaction has locked the
 /// counter.
-type Answer = (AccountId, Option<i64>, Option<i64>, Option<bool>);
+type GrantedRow = (AccountId, Option<i64>, Option<i64>, Option<bool>);
 
 /// Reserves jobs of the accounts whose counters are not locked, in one statement of PostgreSQL,
 /// because a leader must not wait. The rows are locked in the order of their accounts, and read
@@ -136,7 +136,7 @@ async fn reserve_free(
     now: Timestamp,
     ahead: u32,
     wanted: &[Wanted],
-) -> Outcome<Grants> {
+) -> SqlResult<Grants> {
     let rows = connection.dialect().rows::<WantedRow>("$3");
     let reserve = sql::query_as(AssertSqlSafe(format!(
         "WITH held AS MATERIALIZED (
@@ -171,7 +171,7 @@ async fn reserve_free(
     };
     let wanted: Vec<WantedRow> = wanted.iter().map(row).collect();
     let reserve = reserve.bind(month_of(now)).bind(now).bind(json(&wanted)).bind(i64::from(ahead));
-    let answers: Vec<Answer> = reserve.fetch_all(connection).await?;
+    let answers: Vec<GrantedRow> = reserve.fetch_all(connection).await?;
     let mut grants = Grants::default();
     for (account, jobs, reserved, newly_exhausted) in answers {
         match (jobs, reserved, newly_exhausted) {
@@ -185,8 +185,8 @@ async fn reserve_free(
     Ok(grants)
 }
 
-/// Counts the jobs of accounts, on this access and in this dialect.
-pub(in crate::store) struct Counts<A>(pub(in crate::store) Arc<A>, pub(in crate::store) Dialect);
+/// Counts the jobs of accounts.
+pub(in crate::store) struct JobCounts<A>(pub(in crate::store) Arc<A>);
 
 /// Returns the statement that counts the jobs that each account has made in a period, up to a
 /// maximum, in the order of the accounts.
@@ -197,7 +197,8 @@ pub(in crate::store) fn made(dialect: Dialect) -> String {
                      WHERE j.account_id = e.id AND j.id >= $1 AND j.id < $2
                      UNION ALL
                      SELECT 1 FROM runs AS r
-                     WHERE r.account_id = e.id AND r.id >= $1 AND r.id < $2 LIMIT $4) AS made)
+                     WHERE r.account_id = e.id AND r.id >= $1 AND r.id < $2 AND r.status < 2
+                     LIMIT $4) AS made)
          FROM {} ORDER BY e.place",
         dialect.listed("$3")
     )
@@ -209,12 +210,12 @@ batch_row! {
 }
 
 #[async_trait]
-impl<A: Access + 'static> Counter for Counts<A> {
+impl<A: Access + 'static> MonthCounter for JobCounts<A> {
     async fn missing(&self, month: i64, accounts: Vec<AccountId>) -> Result<Vec<AccountId>> {
         let missing = sql::query_scalar(AssertSqlSafe(format!(
             "SELECT e.id FROM {}
              WHERE NOT EXISTS (SELECT 1 FROM account_months WHERE account_id = e.id AND month = $1)",
-            self.1.listed("$2")
+            A::DIALECT.listed("$2")
         )));
         self.0.scalars("begin_months", missing.bind(month).bind(ids(&accounts))).await
     }
@@ -225,7 +226,7 @@ impl<A: Access + 'static> Counter for Counts<A> {
         (from, to): (Timestamp, Timestamp),
         most: i64,
     ) -> Result<Vec<i64>> {
-        let made = sql::query_scalar(AssertSqlSafe(made(self.1)));
+        let made = sql::query_scalar(AssertSqlSafe(made(A::DIALECT)));
         let made = made.bind(key_from(from)).bind(key_from(to)).bind(ids(&accounts)).bind(most);
         self.0.scalars("begin_months", made).await
     }
@@ -233,7 +234,7 @@ impl<A: Access + 'static> Counter for Counts<A> {
     async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()> {
         let prune = sql::query(AssertSqlSafe(format!(
             "DELETE FROM account_months WHERE {} AND abs(month) < $2",
-            self.1.among("account_id", Of::Id, "$1")
+            A::DIALECT.among("account_id", Of::Id, "$1")
         )));
         let accounts: Vec<AccountId> = made.iter().map(|(account, _)| *account).collect();
         let prune = prune.bind(ids(&accounts)).bind(oldest_kept(month));
@@ -243,8 +244,8 @@ impl<A: Access + 'static> Counter for Counts<A> {
              FROM {} LEFT JOIN account_months AS f ON f.account_id = r.account_id AND f.month = $3
              WHERE true ORDER BY r.account_id
              ON CONFLICT DO NOTHING",
-            self.1.greatest(),
-            self.1.rows::<MadeRow>("$2")
+            A::DIALECT.greatest(),
+            A::DIALECT.rows::<MadeRow>("$2")
         )));
         let row = |(account, made): &(AccountId, i64)| MadeRow {
             account_id: Hex(account.to_bytes()),

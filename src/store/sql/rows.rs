@@ -1,5 +1,5 @@
-//! How the contract's types are read from rows, whichever database they come from. How a value is
-//! stored in a column is the adapter's own.
+//! Reads the contract's types from rows of either database. Each adapter defines how a value is
+//! stored in a column.
 
 use sqlx::{ColumnIndex, Decode, FromRow, Row, Type};
 
@@ -9,7 +9,8 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::plan::{ChannelType, NotifyOn};
 use crate::domain::schedule::{
-    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, Schedule, Skip, UnreadableFields,
+    CatchUpPolicy, Definition, HttpMethod, OverlapPolicy, PauseNote, Schedule, Skip,
+    UnreadableFields,
 };
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
@@ -21,13 +22,16 @@ use crate::domain::{
 use crate::store::contract::idempotency::StoredKey;
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::ReadableRow;
-use crate::store::{Account, AuditEntry, ExecutorId, HeldClaim, KnownKey, Receipt};
+use crate::store::{
+    Account, AuditEntry, ExecutorId, HeldClaim, KnownKey, Receipt, RecurrenceCount,
+};
 
-/// The columns of a whole schedule and where they come from.
+/// The columns of a whole schedule, from its row `s`, its state `st` and its version `v`.
 macro_rules! schedule_columns {
     () => {
         "s.id, s.version_id, s.name, s.description, s.is_enabled, s.overlap_policy,
-         s.catch_up_policy, s.revision, s.created_at, s.updated_at, st.next_tick, st.last_run_at,
+         s.catch_up_policy, s.revision, s.created_at, s.updated_at, s.pause_note, s.paused_by,
+         s.paused_at, st.next_tick, st.last_run_at,
          st.last_job_status, st.consecutive_failures, v.cron_expression, v.timezone, v.endpoint,
          v.http_method, v.body, v.headers, v.max_retries, v.timeout_seconds,
          v.expected_status_codes, v.sign_requests"
@@ -43,7 +47,7 @@ macro_rules! account_columns {
 }
 pub(in crate::store) use account_columns;
 
-/// A row that can have a `T` in its columns.
+/// A row whose columns can be read as a `T`.
 pub(in crate::store) trait Holds<T> {
     fn read(&self, name: &str) -> sqlx::Result<T>;
 }
@@ -59,10 +63,10 @@ where
     }
 }
 
-/// Declares [`StoreRow`] with the types that its columns can have. Each column may be null.
+/// Declares [`StoreRow`] with the types of its columns. Each column may be null.
 macro_rules! store_row {
     ($($type:ty),* $(,)?) => {
-        /// A row of a database that an adapter stores the contract's values in.
+        /// A row of either database. Its columns can be read as any stored type of the contract.
         pub(in crate::store) trait StoreRow: Row $(+ Holds<$type> + Holds<Option<$type>>)* {}
 
         impl<R: Row $(+ Holds<$type> + Holds<Option<$type>>)*> StoreRow for R {}
@@ -76,8 +80,8 @@ store_row! {
     Timestamp, Trigger, UserId, Vec<u8>, VersionId, bool, i16, i32, i64,
 }
 
-/// Implements [`FromRow`] for structs, for the rows of both databases. A field is read from the column
-/// with its name unless the declaration says otherwise.
+/// Implements [`FromRow`] for structs, for the rows of both databases. A field is read from the
+/// column with its name, unless the declaration says otherwise.
 ///
 /// ```ignore
 /// read_rows! {
@@ -127,7 +131,7 @@ macro_rules! read_rows {
 }
 pub(in crate::store) use read_rows;
 
-/// A number that is stored as an `S`.
+/// Reads a number that is stored as an `S`.
 pub(in crate::store) fn number<S, T: TryFrom<S>>(
     row: &impl Holds<S>,
     column: &str,
@@ -135,7 +139,7 @@ pub(in crate::store) fn number<S, T: TryFrom<S>>(
     T::try_from(row.read(column)?).map_err(|_| unfit(column, "a number out of range"))
 }
 
-/// A number, or none, that is stored as an `S`.
+/// Reads a number that is stored as an `S` and may be null.
 pub(in crate::store) fn some_number<S, T: TryFrom<S>>(
     row: &impl Holds<Option<S>>,
     column: &str,
@@ -144,12 +148,12 @@ pub(in crate::store) fn some_number<S, T: TryFrom<S>>(
     number.transpose().map_err(|_| unfit(column, "a number out of range"))
 }
 
-/// A column with what it cannot hold.
+/// Returns the error of a column whose value is not valid.
 pub(in crate::store) fn unfit(column: &str, why: &'static str) -> sqlx::Error {
     sqlx::Error::ColumnDecode { index: column.into(), source: why.into() }
 }
 
-/// The id is in the first column.
+/// Reads the id from the first column, even if the rest of the row cannot be read.
 impl<'r, R, I, T> FromRow<'r, R> for ReadableRow<I, T>
 where
     R: Row,
@@ -162,7 +166,7 @@ where
     }
 }
 
-/// A skip and its row.
+/// A skip with the id of its row.
 pub(in crate::store) struct ListedSkip {
     id: i64,
     skip: Skip,
@@ -186,10 +190,11 @@ read_rows! {
         account: "account_id", plan, digest by key_digest, scope, expires_at, revoked_at,
     }
     ListedSkip { id, skip: _ }
+    RecurrenceCount { cron_expression, timezone, schedules as i64 }
     Schedule {
         id, name, description, version: "version_id", definition: _,
-        unreadable = UnreadableFields::default(), is_enabled, overlap_policy, catch_up_policy,
-        next_tick, last_run_at, last_job_status, consecutive_failures as i32, created_at,
+        unreadable = UnreadableFields::default(), is_enabled, pause by pause_note, overlap_policy,
+        catch_up_policy, next_tick, last_run_at, last_job_status, consecutive_failures as i32, created_at,
         updated_at, revision,
     }
     SealedSecret { id, secret, created_at, expires_at }
@@ -203,6 +208,18 @@ fn key_digest(row: &impl Holds<Vec<u8>>) -> sqlx::Result<KeyDigest> {
     digest.map_err(|_| unfit("digest", "a digest that is not 32 bytes long"))
 }
 
+/// Reads the note of a pause. An earlier release that enables a schedule leaves the note.
+fn pause_note(row: &impl StoreRow) -> sqlx::Result<Option<PauseNote>> {
+    let is_enabled: bool = row.read("is_enabled")?;
+    let (text, author) = (row.read("pause_note")?, row.read("paused_by")?);
+    let (Some(text), Some(author), Some(at), false) =
+        (text, author, row.read("paused_at")?, is_enabled)
+    else {
+        return Ok(None);
+    };
+    Ok(Some(PauseNote { text, author, at }))
+}
+
 fn receipt(row: &impl StoreRow) -> sqlx::Result<Option<Receipt>> {
     let action: Option<Action> = row.read("action")?;
     let objects: Option<String> = row.read("objects")?;
@@ -212,7 +229,7 @@ fn receipt(row: &impl StoreRow) -> sqlx::Result<Option<Receipt>> {
 }
 
 impl ListedSkip {
-    /// The skip, and where it is among those of an account.
+    /// Returns the skip with its position in the order of a list: its first tick and its id.
     pub(in crate::store) fn placed(self) -> ((Timestamp, i64), Skip) {
         ((self.skip.first, self.id), self.skip)
     }

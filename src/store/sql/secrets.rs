@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, ColumnIndex, Decode, FromRow, Row, Type};
 
 use super::access::{Access, Database};
 use super::connection::{Connection, Dialect};
-use super::fault::{Fault, Outcome};
+use super::fault::{Fault, SqlResult};
 use super::values::RowId;
 use crate::domain::AccountId;
 use crate::store::contract::secrets::SealedRow;
@@ -19,8 +19,8 @@ use crate::store::{
 #[async_trait]
 impl<D: Database> SecretStore for D {
     async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
-        let known = self.key_proofs().await?;
-        let new = new_keys(self.encrypted_fields(), &known, others);
+        let stored = self.key_proofs().await?;
+        let new = new_keys(self.encrypted_fields(), &stored, others);
         if new.map_err(|fault| fault.of("use_keys"))?.is_empty() {
             return Ok(());
         }
@@ -108,7 +108,7 @@ async fn find(
     table: SealedTable,
     after: [u8; 16],
     limit: u32,
-) -> Outcome<Vec<RowId>> {
+) -> SqlResult<Vec<RowId>> {
     let (name, is_stale) = (table.name(), table.is_stale("$1"));
     let select =
         format!("SELECT id FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3");
@@ -122,7 +122,7 @@ async fn reseal(
     encrypted_fields: &EncryptedFields,
     table: SealedTable,
     ids: &[RowId],
-) -> Outcome<Resealed> {
+) -> SqlResult<Resealed> {
     let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("$1"));
     let lock = connection.dialect().exclusive_lock();
     let select = format!(
@@ -156,7 +156,7 @@ where
 /// The number of rows that one statement reads.
 const ROWS: i64 = 50;
 
-pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> Outcome<Vec<KeyProof>> {
+pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> SqlResult<Vec<KeyProof>> {
     let query = sql::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
     let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
     Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
@@ -165,11 +165,11 @@ pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> Outcome
 /// Returns the keys that are not in `known`, or an error if a key is missing or differs.
 pub(in crate::store) fn new_keys(
     encrypted_fields: &EncryptedFields,
-    known: &[KeyProof],
+    stored: &[KeyProof],
     others: &[KeyProof],
-) -> Outcome<Vec<KeyProof>> {
+) -> SqlResult<Vec<KeyProof>> {
     let unfit = |why| Fault::new(StoreErrorKind::WrongKeys, why);
-    encrypted_fields.sealer.new_keys(known, others).map_err(unfit)
+    encrypted_fields.sealer.new_keys(stored, others).map_err(unfit)
 }
 
 /// Records the new keys. Only one process at a time does so: if processes start with different
@@ -178,7 +178,7 @@ async fn note(
     connection: &mut Connection<'_>,
     encrypted_fields: EncryptedFields,
     others: Vec<KeyProof>,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     if connection.dialect() == Dialect::Postgres {
         let lock = "LOCK TABLE secret_keys IN SHARE ROW EXCLUSIVE MODE";
         sql::query(lock).execute(connection).await?;
@@ -187,7 +187,7 @@ async fn note(
     insert(connection, new).await
 }
 
-async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> Outcome<()> {
+async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> SqlResult<()> {
     for KeyProof { id, proof } in keys {
         sql::query("INSERT INTO secret_keys (id, proof) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(id)
@@ -202,7 +202,7 @@ async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> Outcome
 async fn stale(
     connection: &mut Connection<'_>,
     encrypted_fields: &EncryptedFields,
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let mut rows = 0;
     for table in SealedTable::ALL {
         let (name, is_stale) = (table.name(), table.is_stale("$1"));
@@ -223,14 +223,14 @@ async fn need_others(
     encrypted_fields: &EncryptedFields,
     abandon: bool,
     forgotten: &[KeyProof],
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     if !abandon {
         return Ok(stale(connection, encrypted_fields).await? > 0);
     }
-    let known = proofs(connection).await?;
+    let stored = proofs(connection).await?;
     let opens = |table, row: &SealedRow| match encrypted_fields.sealer.reseal(table, row) {
         Ok(_) => true,
-        Err(OpenError::UnknownKey(key)) => known.iter().chain(forgotten).any(|one| one.id == key),
+        Err(OpenError::UnknownKey(key)) => stored.iter().chain(forgotten).any(|one| one.id == key),
         Err(OpenError::Forged) => false,
     };
     for table in SealedTable::ALL {
@@ -253,7 +253,7 @@ async fn stale_rows(
     encrypted_fields: &EncryptedFields,
     table: SealedTable,
     after: [u8; 16],
-) -> Outcome<Vec<SealedRow>> {
+) -> SqlResult<Vec<SealedRow>> {
     let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("$1"));
     let select = format!(
         "SELECT id, account_id, {} FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3",
@@ -269,7 +269,7 @@ async fn reseal_rows(
     encrypted_fields: &EncryptedFields,
     table: SealedTable,
     rows: Vec<SealedRow>,
-) -> Outcome<Resealed> {
+) -> SqlResult<Resealed> {
     let (name, columns) = (table.name(), table.columns());
     let set = columns.iter().zip(2..).map(|(column, place)| format!("{column} = ${place}"));
     let update = format!("UPDATE {name} SET {} WHERE id = $1", set.collect::<Vec<_>>().join(", "));

@@ -7,7 +7,7 @@ use super::access::{Access, Database};
 use super::account_lock::lock;
 use super::audit;
 use super::connection::Connection;
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, SigningSecretId, Timestamp};
@@ -64,7 +64,7 @@ impl<D: Database> SigningStore for D {
 async fn make_missing(
     connection: &mut Connection<'_>,
     encrypted_fields: &EncryptedFields,
-) -> Outcome<usize> {
+) -> SqlResult<usize> {
     let lock = connection.dialect().exclusive_lock();
     let statement = format!(
         "SELECT id, created_at FROM accounts AS a
@@ -86,7 +86,7 @@ pub(in crate::store) async fn make_first(
     encrypted_fields: &EncryptedFields,
     account: AccountId,
     created_at: Timestamp,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let (id, secret) = encrypted_fields.first_secret(account);
     sql::query(
         "INSERT INTO signing_secrets (id, account_id, secret, created_at)
@@ -107,7 +107,7 @@ async fn rotate(
     write: WriteContext,
     (id, secret): (SigningSecretId, String),
     old_expires_at: Timestamp,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     if !lock(connection, write.account).await? {
         return Ok(false);
     }

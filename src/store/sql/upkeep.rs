@@ -13,7 +13,7 @@ use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::contract::upkeep::SHORT_HISTORIES;
 use crate::store::sql::rows::{StoreRow, read_rows};
-use crate::store::{LedBy, Result, ShardRecord, Upkeep, UpkeepStore, Waiting, sql};
+use crate::store::{CurrentLeader, Result, ShardRecord, Upkeep, UpkeepStore, Waiting, sql};
 
 const SHARD_RECORDS: &str = concat!(
     all_shards!(),
@@ -50,15 +50,15 @@ pub(in crate::store) trait Upkept: Database {
 }
 
 read_rows! {
-    ShardRecord { shard, led by led_by, due_since, waiting_since }
+    ShardRecord { shard, leader by led_by, due_since, waiting_since }
     Waiting { jobs as i64, since }
 }
 
-fn led_by(row: &impl StoreRow) -> sqlx::Result<Option<LedBy>> {
+fn led_by(row: &impl StoreRow) -> sqlx::Result<Option<CurrentLeader>> {
     let (replica, epoch): (Option<String>, Option<i64>) =
         (row.read("replica")?, row.read("epoch")?);
-    let led = replica.zip(epoch).zip(row.read("led_at")?);
-    Ok(led.map(|((replica, epoch), at)| LedBy { replica, epoch: Epoch(epoch), at }))
+    let leader = replica.zip(epoch).zip(row.read("led_at")?);
+    Ok(leader.map(|((replica, epoch), at)| CurrentLeader { replica, epoch: Epoch(epoch), at }))
 }
 
 #[async_trait]

@@ -21,8 +21,9 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::user::Role;
 use crate::domain::{
-    AccountId, AuditId, ChannelId, DeliveryId, EventId, IncidentId, InvitationId, JobId, KeyId,
-    MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, Timestamp, UserId, VersionId,
+    AccountId, AuditId, ChannelId, DeliveryId, EventId, IdentityId, IncidentId, InvitationId,
+    JobId, KeyId, MembershipId, ResetId, ScheduleId, SessionId, SigningSecretId, Timestamp, UserId,
+    VersionId,
 };
 use crate::store::ExecutorId;
 
@@ -111,7 +112,7 @@ pub(in crate::store) struct RowId(pub(in crate::store) [u8; 16]);
 stored!(RowId as Uuid, |id: Self| Uuid::from_bytes(id.0), |id| Ok(Self(id.into_bytes())));
 stored_ids!(AccountId, AuditId, KeyId, ScheduleId, VersionId, JobId);
 stored_ids!(ChannelId, DeliveryId, EventId, IncidentId);
-stored_ids!(UserId, MembershipId, InvitationId, SessionId, ResetId, SigningSecretId);
+stored_ids!(UserId, IdentityId, MembershipId, InvitationId, SessionId, ResetId, SigningSecretId);
 stored_names!(Action, HttpMethod, OverlapPolicy, CatchUpPolicy, SkipReason, ErrorCode, Scope, Role);
 stored_names!(AlertKind, ChannelType, NotifyOn);
 stored!(Timestamp as i64, |at: Self| at.as_millis(), |ms| Ok(Self::from_millis(ms)));

@@ -3,7 +3,7 @@
 //! Place in the flow: the adapter for one machine and one serving process. Operator commands can
 //! use the same file at the same time. [`SqliteStore::lock`] keeps a second server away.
 //!
-//! How it keeps the contract:
+//! The contract is kept by these rules:
 //! - One connection writes (`writer`), and a few read. Write transactions are IMMEDIATE and run in
 //!   a task of their own, so that a caller that goes away does not cancel one half-way.
 //! - Each commit flushes the write-ahead log, so committed data survives a power failure.
@@ -29,9 +29,10 @@ mod firing;
 mod history;
 #[cfg(test)]
 mod plans;
+#[cfg(test)]
+mod temporary;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -40,19 +41,17 @@ use sqlx::sqlite::SqliteConnectOptions;
 pub use connection::checkup::{check_up, free_bytes};
 pub use connection::lock::ServerLock;
 
-use super::corrupt_rows::CorruptRows;
-use super::encryption::encrypted_fields::EncryptedFields;
-use super::sql::months::Months;
 use crate::runtime::Tasks;
+use crate::store::sql::access::AdapterShared;
 use crate::store::sql::fault::Fault;
-use connection::access::Connections;
+use connection::access::SqliteConnections;
 
 /// The maximum time that closing waits for writes in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
 
 /// The file, its maximum size, and the number of connections.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SqliteSettings {
     /// The path of the file. The file is created if it does not exist; its folder is not.
     pub path: PathBuf,
     /// The maximum number of connections that read.
@@ -61,7 +60,7 @@ pub struct Settings {
     pub max_bytes: Option<u64>,
 }
 
-impl Settings {
+impl SqliteSettings {
     /// Returns the default settings for a file.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), read_connections: 4, max_bytes: None }
@@ -74,11 +73,9 @@ pub struct SqliteStore {
     options: SqliteConnectOptions,
     /// `true` if this process is the server that uses the file.
     locked: AtomicBool,
-    connections: Connections,
+    connections: SqliteConnections,
     tasks: Tasks,
-    corrupt_rows: Arc<CorruptRows>,
-    encrypted_fields: EncryptedFields,
-    months: Months,
+    shared: AdapterShared,
 }
 
 impl SqliteStore {

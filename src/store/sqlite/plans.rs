@@ -7,8 +7,7 @@ use super::claims::late;
 use super::commits::{ending, runs};
 use super::firing::fire;
 use super::history::prune;
-use super::{Settings, SqliteStore};
-use super::{claims, commits, firing};
+use super::{claims, commits, firing, temporary};
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
@@ -18,7 +17,7 @@ use crate::store::contract::audit::list_text;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::jobs::{self, overlap, tickets};
 use crate::store::sql::notifications::listing::{self, Texts};
-use crate::store::sql::notifications::{claiming, relaying, work};
+use crate::store::sql::notifications::{claiming, preferences, relaying, work};
 use crate::store::sql::{audit, history, idempotency, quotas, schedules, signing, upkeep};
 use crate::store::{
     AuditQuery, DeliveryQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue,
@@ -32,12 +31,7 @@ struct Planner {
 
 impl Planner {
     async fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let settings = Settings::new(folder.path().join("store.db"));
-        let store = SqliteStore::open(&settings, &crate::store::encryption::cipher::sealer())
-            .await
-            .expect("open");
-        store.migrate().await.expect("migrate");
+        let (store, folder) = temporary::store().await;
         let connection = store.options.connect().await.expect("connect");
         store.close().await;
         Self { connection, _folder: folder }
@@ -103,7 +97,7 @@ async fn batches_look_rows_up_by_their_key() {
 
 /// The leases, which are few, are read and sorted. Jobs are looked up only for expired leases.
 #[tokio::test]
-async fn what_lost_executors_had_is_found_by_them() {
+async fn jobs_of_lost_executors_are_found_by_executor() {
     let mut planner = Planner::new().await;
     for sql in [claims::EXPIRED, claims::REMOVE_LEASES] {
         let plan = planner.plan(sql).await;
@@ -200,6 +194,8 @@ async fn alerts_are_found_by_an_index() {
         (relaying::DUE_INCIDENTS, "notification_incidents_due (due_at<?)"),
         (&relaying::incidents_of(Dialect::Sqlite), "(channel_id=? AND host_key=?)"),
         (listing::OLD, "(id<?)"),
+        (&preferences::count_uses(Dialect::Sqlite), "preference_channels_channel (channel_id=?)"),
+        (&preferences::uses(Dialect::Sqlite), "preference_channels_channel (channel_id=?)"),
     ] {
         planner.expect(sql, index).await;
     }
@@ -251,16 +247,18 @@ async fn lists_of_schedules_read_in_order() {
         [(SortField::CreatedAt, "schedules_created"), (SortField::Name, "schedules_name")]
     {
         for descending in [false, true] {
-            for (contains, http_method, after) in [
-                (None, None, None),
-                (None, None, Some((value.clone(), id))),
-                (Some("x".to_owned()), Some(HttpMethod::Get), None),
+            for (contains, http_method, is_failing, after) in [
+                (None, None, None, None),
+                (None, None, None, Some((value.clone(), id))),
+                (Some("x".to_owned()), Some(HttpMethod::Get), None, None),
+                (None, None, Some(true), None),
             ] {
                 let sort = ScheduleSort { field, descending };
                 let query = ScheduleQuery {
                     contains,
                     is_enabled: Some(true),
                     http_method,
+                    is_failing,
                     sort,
                     after,
                     offset: 0,
@@ -273,6 +271,48 @@ async fn lists_of_schedules_read_in_order() {
                 planner.expect(count.text(), "account_id=?").await;
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn versions_of_a_schedule_read_in_order() {
+    let mut planner = Planner::new().await;
+    let list = schedules::versions::list(Dialect::Sqlite);
+    let of_schedule = "schedule_versions_schedule (schedule_id=?";
+    planner.expect(&list, of_schedule).await;
+    planner.expect(&list, "SEARCH a USING INDEX audit_log_a").await;
+    planner.expect(schedules::versions::COUNT, of_schedule).await;
+}
+
+/// Only the failing schedules, or the different recurrences, are sorted. The state of a schedule is
+/// not in an index of the account, so the cost grows with the account's schedules.
+#[tokio::test]
+async fn failing_schedules_and_recurrences_are_found_by_the_account() {
+    let mut planner = Planner::new().await;
+    let query = ScheduleQuery {
+        contains: None,
+        is_enabled: None,
+        http_method: None,
+        is_failing: Some(true),
+        sort: ScheduleSort { field: SortField::LastRun, descending: true },
+        after: None,
+        offset: 0,
+        limit: 20,
+        max_bytes: 10,
+    };
+    let account = AccountId::new(Timestamp::from_millis(0), 1);
+    let page = schedules::list::page(Dialect::Sqlite, account, &query);
+    let count = schedules::list::count(Dialect::Sqlite, account, &query);
+    let of_state = "SEARCH st USING PRIMARY KEY (shard=? AND schedule_id=?)";
+    let of_version = "SEARCH v USING INDEX sqlite_autoindex_schedule_versions_1 (id=?)";
+    for (sql, joined) in [
+        (page.text(), of_state),
+        (count.text(), of_state),
+        (&schedules::list::recurrences(Dialect::Sqlite), of_version),
+    ] {
+        let plan = planner.plan(sql).await;
+        assert!(plan.contains("SEARCH s USING INDEX") && plan.contains("(account_id=?)"), "{plan}");
+        assert!(plan.contains(joined) && !plan.contains("SCAN s"), "{plan}");
     }
 }
 

@@ -20,7 +20,7 @@ use sqlx::AssertSqlSafe;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::{query_as, query_scalar};
 
 /// The maximum number of rows of a page.
@@ -30,7 +30,7 @@ pub(in crate::store) const PAGE_BYTES: usize = 4 << 20;
 
 /// The form of a column in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Form {
+pub(in crate::store) enum ColumnForm {
     /// A number or a text, unchanged.
     Plain,
     /// An id, as 32 hexadecimal digits.
@@ -40,10 +40,10 @@ pub(in crate::store) enum Form {
 }
 
 /// Declares the copied tables with their names in the stores and all their columns but the shard. A
-/// column without a form is [`Form::Plain`].
+/// column without a form is [`ColumnForm::Plain`].
 macro_rules! tables {
-    (@form) => { Form::Plain };
-    (@form $form:ident) => { Form::$form };
+    (@form) => { ColumnForm::Plain };
+    (@form $form:ident) => { ColumnForm::$form };
     ($($(#[$doc:meta])* $table:ident = $name:ident($($column:ident $(: $form:ident)?),*);)*) => {
         /// A table that is copied.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ macro_rules! tables {
             }
 
             /// Returns all columns but the shard.
-            pub(in crate::store) const fn columns(self) -> &'static [(&'static str, Form)] {
+            pub(in crate::store) const fn columns(self) -> &'static [(&'static str, ColumnForm)] {
                 match self {
                     $(Self::$table => &[$((stringify!($column), tables!(@form $($form)?))),*],)*
                 }
@@ -81,7 +81,7 @@ tables! {
     /// Schedules.
     Schedules = schedules(
         id: Id, account_id: Id, version_id: Id, name, description, is_enabled, overlap_policy,
-        catch_up_policy, revision, created_at, updated_at
+        catch_up_policy, revision, created_at, updated_at, pause_note, paused_by, paused_at
     );
     /// The definitions of schedules, old ones too.
     Versions = schedule_versions(
@@ -118,7 +118,12 @@ tables! {
     /// Ticks for which no job was created.
     Skips = skips(id, account_id: Id, schedule_id: Id, first_tick, last_tick, count, reason);
     /// Users.
-    Users = users(id: Id, email, password, password_version, created_at, disabled_at);
+    Users = users(
+        id: Id, email, password, password_version, created_at, disabled_at, operator_since,
+        email_confirmed_at
+    );
+    /// Identities of users.
+    Identities = identities(id: Id, user_id: Id, issuer, subject, created_at);
     /// Memberships of users in accounts.
     Memberships = memberships(id: Id, account_id: Id, user_id: Id, role, created_at);
     /// Open invitations to accounts.
@@ -210,7 +215,7 @@ impl Table {
 pub(in crate::store) async fn row_count(
     connection: &mut Connection<'_>,
     table: Table,
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let query = query_scalar(AssertSqlSafe(format!("SELECT count(*) FROM {}", table.name())));
     let rows: i64 = query.fetch_one(connection).await?;
     Ok(u64::try_from(rows).unwrap_or(0))
@@ -239,7 +244,7 @@ impl RowKey {
 
 /// A row that is being copied.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct CopiedRow {
     /// The position of the row.
     pub(in crate::store) key: RowKey,
     /// The schedule that determines the shard, if the table has a shard.
@@ -260,7 +265,7 @@ pub struct NextTicks {
 
 impl NextTicks {
     /// Reads the next ticks of a store.
-    pub(in crate::store) async fn read(connection: &mut Connection<'_>) -> Outcome<Self> {
+    pub(in crate::store) async fn read(connection: &mut Connection<'_>) -> SqlResult<Self> {
         let query = query_as(
             "SELECT s.id, st.next_tick
              FROM schedules AS s
@@ -289,7 +294,7 @@ pub struct Page {
     /// The end of the previous page.
     pub(in crate::store) after: RowKey,
     /// The rows after `after`, up to `until`.
-    pub(in crate::store) rows: Vec<Row>,
+    pub(in crate::store) rows: Vec<CopiedRow>,
     /// The end of this page.
     pub(in crate::store) until: RowKey,
 }
@@ -351,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_page_gets_the_shards_of_the_other_store() {
-        let row = |schedule: Option<u8>, columns: &str| Row {
+        let row = |schedule: Option<u8>, columns: &str| CopiedRow {
             key: RowKey::LOWEST,
             schedule: schedule.map(|last| {
                 let mut bytes = [0; 16];

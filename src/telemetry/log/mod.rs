@@ -15,7 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use json::JsonLines;
-pub use sink::Sink;
+pub use sink::LogSink;
 use text::TextLines;
 
 /// The format of log lines.
@@ -29,7 +29,7 @@ pub enum LogFormat {
 
 /// The settings of the log.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LogSettings {
     /// Log levels by module, in the syntax of `tracing_subscriber::EnvFilter`, such as
     /// `info,punctual::scheduler=debug`. Validated by [`check_filter`].
     pub filter: String,
@@ -57,10 +57,10 @@ pub fn check_filter(filter: &str) -> Result<(), String> {
 /// Starts logging to standard error. A second call leaves the first configuration in force.
 ///
 /// The returned sink writes the remaining lines when it is dropped. Keep it until the process ends.
-pub fn init(settings: &Settings) -> Sink {
+pub fn init(settings: &LogSettings) -> LogSink {
     let stderr = std::io::stderr();
     let on_terminal = stderr.is_terminal();
-    let sink = Sink::start(stderr);
+    let sink = LogSink::start(stderr);
     let filter = EnvFilter::builder().parse_lossy(&settings.filter);
     let lines = tracing_subscriber::fmt::layer().with_writer(sink.writer());
     let registry = tracing_subscriber::registry().with(filter);
@@ -128,7 +128,7 @@ mod tests {
         L: tracing_subscriber::Layer<Registry> + Send + Sync + 'static,
     {
         let captured = Captured::default();
-        let sink = Sink::start(captured.clone());
+        let sink = LogSink::start(captured.clone());
         let lines = tracing_subscriber::fmt::layer().with_writer(sink.writer());
         let registry = tracing_subscriber::registry().with(format(lines));
         tracing::subscriber::with_default(registry, log);

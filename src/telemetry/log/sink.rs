@@ -17,12 +17,12 @@ const BUFFER_BYTES: usize = 4 << 20;
 const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// Accepts lines without ever waiting, and writes them on its own thread.
-pub struct Sink {
+pub struct LogSink {
     lines: Option<LineSender>,
     written: Receiver<()>,
 }
 
-impl Sink {
+impl LogSink {
     /// Starts a sink that writes to `output`, however slow that is.
     pub fn start(output: impl Write + Send + 'static) -> Self {
         let (sender, lines) = mpsc::channel();
@@ -45,7 +45,7 @@ impl Sink {
     }
 }
 
-impl Drop for Sink {
+impl Drop for LogSink {
     /// Waits until the lines so far are written, but at most 500 ms, because the reader may not
     /// read.
     fn drop(&mut self) {
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// An output that stores what is written to it, and blocks while `gate` is locked.
+    /// An output that stores the written bytes, and blocks while `gate` is locked.
     #[derive(Clone, Default)]
     struct Gated {
         gate: Arc<Mutex<()>>,
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_dropped_sink_has_written_everything() {
         let output = Gated::default();
-        let sink = Sink::start(output.clone());
+        let sink = LogSink::start(output.clone());
         let mut lines = sink.writer();
         for n in 0..1_000 {
             lines.write_all(format!("line {n}\n").as_bytes()).expect("never fails");
@@ -150,7 +150,7 @@ mod tests {
     fn a_reader_that_does_not_read_costs_lines_and_no_time_or_memory() {
         let output = Gated::default();
         let closed = output.gate.lock().expect("not poisoned");
-        let sink = Sink::start(output.clone());
+        let sink = LogSink::start(output.clone());
         let mut lines = sink.writer();
         let line = vec![b'x'; 1 << 16];
         for _ in 0..1_000 {

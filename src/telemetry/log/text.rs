@@ -33,7 +33,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields { color: self.color, ..Fields::default() };
+        let mut fields = EventFields { color: self.color, ..EventFields::default() };
         event.record(&mut fields);
         let (dim, plain) = if self.color { (DIM, PLAIN) } else { ("", "") };
         let level = event.metadata().level();
@@ -69,13 +69,13 @@ fn colour(level: Level) -> &'static str {
 
 /// The fields of an event: the message, and the rest as ` name=value`.
 #[derive(Default)]
-struct Fields {
+struct EventFields {
     message: String,
     rest: String,
     color: bool,
 }
 
-impl Fields {
+impl EventFields {
     fn push(&mut self, field: &Field, value: &str) {
         match field.name() {
             "message" => push_inert(&mut self.message, value, ""),
@@ -91,7 +91,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for EventFields {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.push(field, value);
     }

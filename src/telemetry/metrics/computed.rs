@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use metrics::Recorder;
 
 use super::LabelSet;
-use super::handles::{Definition, Gauge, Metric};
+use super::handles::{Gauge, Metric, MetricDefinition};
 use crate::domain::Timestamp;
 
 /// The stored values from which a gauge is computed.
@@ -21,7 +21,7 @@ pub struct Computed<L: LabelSet, V> {
 }
 
 impl<L: LabelSet, V: Values> Metric for Computed<L, V> {
-    fn definition(&self) -> Definition {
+    fn definition(&self) -> MetricDefinition {
         self.gauge.definition()
     }
 
@@ -57,7 +57,7 @@ const NEVER: i64 = i64::MAX;
 pub struct Ends([AtomicI64; MOST]);
 
 impl<L: LabelSet> Countdown<L> {
-    pub(super) const fn new(definition: Definition) -> Self {
+    pub(super) const fn new(definition: MetricDefinition) -> Self {
         assert!(L::COUNT <= MOST, "too many series");
         let values = Ends([const { AtomicI64::new(NEVER) }; MOST]);
         Self { gauge: Gauge::new(definition), values }
@@ -87,7 +87,7 @@ pub type Peak = Computed<(), Highest>;
 pub struct Highest(AtomicI64);
 
 impl Peak {
-    pub(super) const fn new(definition: Definition) -> Self {
+    pub(super) const fn new(definition: MetricDefinition) -> Self {
         Self { gauge: Gauge::new(definition), values: Highest(AtomicI64::new(0)) }
     }
 
@@ -110,7 +110,8 @@ mod tests {
     use super::super::CertificateUse;
     use super::*;
 
-    const DEFINITION: Definition = Definition { name: "punctual_test", help: "A test." };
+    const DEFINITION: MetricDefinition =
+        MetricDefinition { name: "punctual_test", help: "A test." };
 
     #[test]
     fn a_countdown_falls_below_zero_until_its_end_is_taken_back() {

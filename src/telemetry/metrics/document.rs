@@ -25,7 +25,7 @@ This page is written by `punctual metrics`.
 pub fn document() -> String {
     let mut page = HEAD.to_owned();
     for metric in TABLE {
-        let handles::Definition { name, help } = metric.definition();
+        let handles::MetricDefinition { name, help } = metric.definition();
         let labels = labels(*metric);
         // Writing to a string cannot fail.
         let _ = writeln!(page, "| `{name}` | {} | {labels} | {help} |", metric.kind());

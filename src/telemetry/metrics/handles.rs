@@ -11,7 +11,7 @@ use crate::domain::Timestamp;
 
 /// The static description of a metric.
 #[derive(Clone, Copy, Debug)]
-pub struct Definition {
+pub struct MetricDefinition {
     /// The full name, which ends with the unit.
     pub name: &'static str,
     /// The help text: one sentence.
@@ -20,7 +20,7 @@ pub struct Definition {
 
 /// The interface between the exporter and a metric.
 pub(super) trait Metric: Sync {
-    fn definition(&self) -> Definition;
+    fn definition(&self) -> MetricDefinition;
     /// Returns its type, in the terms of Prometheus.
     fn kind(&self) -> &'static str;
     /// Returns the labels of each of its series.
@@ -63,13 +63,13 @@ impl<H> Series<H> {
 
 /// A metric whose value only increases.
 pub struct Counter<L: LabelSet = ()> {
-    definition: Definition,
+    definition: MetricDefinition,
     series: Series<metrics::Counter>,
     labels: PhantomData<fn(L)>,
 }
 
 impl<L: LabelSet> Counter<L> {
-    pub(super) const fn new(definition: Definition) -> Self {
+    pub(super) const fn new(definition: MetricDefinition) -> Self {
         Self { definition, series: Series::new(), labels: PhantomData }
     }
 
@@ -100,7 +100,7 @@ impl CounterSeries<'_> {
 }
 
 impl<L: LabelSet> Metric for Counter<L> {
-    fn definition(&self) -> Definition {
+    fn definition(&self) -> MetricDefinition {
         self.definition
     }
 
@@ -113,7 +113,7 @@ impl<L: LabelSet> Metric for Counter<L> {
     }
 
     fn register(&self, recorder: &dyn Recorder) {
-        let Definition { name, help } = self.definition;
+        let MetricDefinition { name, help } = self.definition;
         recorder.describe_counter(name.into(), None, help.into());
         self.series.register::<L>(name, |key| recorder.register_counter(key, &METADATA));
     }
@@ -121,13 +121,13 @@ impl<L: LabelSet> Metric for Counter<L> {
 
 /// A metric whose value can increase and decrease.
 pub struct Gauge<L: LabelSet = ()> {
-    definition: Definition,
+    definition: MetricDefinition,
     series: Series<metrics::Gauge>,
     labels: PhantomData<fn(L)>,
 }
 
 impl<L: LabelSet> Gauge<L> {
-    pub(super) const fn new(definition: Definition) -> Self {
+    pub(super) const fn new(definition: MetricDefinition) -> Self {
         Self { definition, series: Series::new(), labels: PhantomData }
     }
 
@@ -154,16 +154,16 @@ impl Gauge {
     }
 
     /// Increases the value by one until the guard is dropped.
-    pub fn hold(&'static self) -> Held {
+    pub fn hold(&'static self) -> GaugeGuard {
         self.with(()).hold()
     }
 }
 
 /// A guard that keeps a gauge increased by one while it lives.
 #[must_use = "the gauge falls again when this is dropped"]
-pub struct Held(Option<&'static metrics::Gauge>);
+pub struct GaugeGuard(Option<&'static metrics::Gauge>);
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         if let Some(handle) = self.0 {
             handle.decrement(1.0);
@@ -194,16 +194,16 @@ impl GaugeSeries<'_> {
 
 impl GaugeSeries<'static> {
     /// Increases the value by one until the guard is dropped.
-    pub fn hold(self) -> Held {
+    pub fn hold(self) -> GaugeGuard {
         if let Some(handle) = self.0 {
             handle.increment(1.0);
         }
-        Held(self.0)
+        GaugeGuard(self.0)
     }
 }
 
 impl<L: LabelSet> Metric for Gauge<L> {
-    fn definition(&self) -> Definition {
+    fn definition(&self) -> MetricDefinition {
         self.definition
     }
 
@@ -216,7 +216,7 @@ impl<L: LabelSet> Metric for Gauge<L> {
     }
 
     fn register(&self, recorder: &dyn Recorder) {
-        let Definition { name, help } = self.definition;
+        let MetricDefinition { name, help } = self.definition;
         recorder.describe_gauge(name.into(), None, help.into());
         self.series.register::<L>(name, |key| recorder.register_gauge(key, &METADATA));
     }
@@ -224,14 +224,14 @@ impl<L: LabelSet> Metric for Gauge<L> {
 
 /// A metric of the distribution of values.
 pub struct Histogram<L: LabelSet = ()> {
-    definition: Definition,
+    definition: MetricDefinition,
     buckets: &'static [f64],
     series: Series<metrics::Histogram>,
     labels: PhantomData<fn(L)>,
 }
 
 impl<L: LabelSet> Histogram<L> {
-    pub(super) const fn new(definition: Definition, buckets: &'static [f64]) -> Self {
+    pub(super) const fn new(definition: MetricDefinition, buckets: &'static [f64]) -> Self {
         Self { definition, buckets, series: Series::new(), labels: PhantomData }
     }
 
@@ -277,7 +277,7 @@ impl HistogramSeries<'_> {
 }
 
 impl<L: LabelSet> Metric for Histogram<L> {
-    fn definition(&self) -> Definition {
+    fn definition(&self) -> MetricDefinition {
         self.definition
     }
 
@@ -294,7 +294,7 @@ impl<L: LabelSet> Metric for Histogram<L> {
     }
 
     fn register(&self, recorder: &dyn Recorder) {
-        let Definition { name, help } = self.definition;
+        let MetricDefinition { name, help } = self.definition;
         recorder.describe_histogram(name.into(), None, help.into());
         self.series.register::<L>(name, |key| recorder.register_histogram(key, &METADATA));
     }

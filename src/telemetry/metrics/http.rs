@@ -47,9 +47,9 @@ pub const ENDPOINTS: &[(&str, &str)] = &[
 
 /// A method and route of the API, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Endpoint(usize);
+pub struct HttpRoute(usize);
 
-impl Endpoint {
+impl HttpRoute {
     /// Returns the endpoint of this method and route template. The template excludes the base path.
     pub fn of(method: &http::Method, route: &str) -> Self {
         let method = if *method == http::Method::HEAD { "GET" } else { method.as_str() };
@@ -75,7 +75,7 @@ const PLACES: [usize; ENDPOINTS.len() + 1] = {
 };
 
 /// The label is the route of an endpoint, without its method.
-impl Label for Endpoint {
+impl Label for HttpRoute {
     const NAME: &'static str = "route";
     const COUNT: usize = PLACES[ENDPOINTS.len()] + 1;
 
@@ -91,7 +91,7 @@ impl Label for Endpoint {
 
 /// An answered request: its endpoint and its status.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered(pub Endpoint, pub http::StatusCode);
+pub struct Answered(pub HttpRoute, pub http::StatusCode);
 
 /// The classes of statuses, as label values.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
@@ -128,20 +128,20 @@ mod tests {
 
     #[test]
     fn every_endpoint_has_its_series_and_every_route() {
-        let known = Endpoint::of(&Method::HEAD, "/v1/schedules/{id}");
-        assert_eq!(Endpoint::text(known.place()), "/v1/schedules/{id}");
-        let put = Endpoint::of(&Method::PUT, "/v1/schedules/{id}");
+        let known = HttpRoute::of(&Method::HEAD, "/v1/schedules/{id}");
+        assert_eq!(HttpRoute::text(known.place()), "/v1/schedules/{id}");
+        let put = HttpRoute::of(&Method::PUT, "/v1/schedules/{id}");
         assert_eq!(known.place(), put.place());
         let told = Answered::labels(Answered(put, StatusCode::NOT_FOUND).index());
         let told: Vec<_> = told.iter().map(|label| (label.key(), label.value())).collect();
         assert_eq!(told, [("method", "PUT"), ("status", "4xx"), ("route", "/v1/schedules/{id}")]);
 
-        let strange = Endpoint::of(&Method::TRACE, "/v1/schedules/{id}");
-        assert_eq!(Endpoint::text(strange.place()), "none");
+        let strange = HttpRoute::of(&Method::TRACE, "/v1/schedules/{id}");
+        assert_eq!(HttpRoute::text(strange.place()), "none");
         let told = Answered::labels(Answered(strange, StatusCode::BAD_GATEWAY).index());
         assert_eq!(told[0].value(), "none");
 
-        let mut routes: Vec<_> = (0..<Endpoint as Label>::COUNT).map(Endpoint::text).collect();
+        let mut routes: Vec<_> = (0..<HttpRoute as Label>::COUNT).map(HttpRoute::text).collect();
         let all = routes.len();
         routes.sort_unstable();
         routes.dedup();

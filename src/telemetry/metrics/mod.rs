@@ -15,12 +15,12 @@ mod labels;
 mod operations;
 mod process;
 
-pub use self::http::{Answered, ENDPOINTS, Endpoint};
+pub use self::http::{Answered, ENDPOINTS, HttpRoute};
 pub use beats::Beat;
 pub use computed::{Computed, Countdown, Ends, Highest, Peak};
 pub use document::document;
 pub use exporter::{Exporter, install};
-pub use handles::{Counter, Definition, Gauge, Histogram};
+pub use handles::{Counter, Gauge, Histogram, MetricDefinition};
 pub use labels::{
     AlertResult, AttemptOutcome, CallState, CanaryResult, Cap, CertificateUse, FinalStatus, Label,
     LabelSet, Loop, Pool, ResponseClass, Server, SpanResult, StoreFault, TryResult, Version,
@@ -49,7 +49,7 @@ macro_rules! table {
         $(
             #[doc = $help]
             pub static $metric: $type $(<$labels>)? =
-                $type::new(Definition { name: $name, help: $help } $(, $buckets)?);
+                $type::new(MetricDefinition { name: $name, help: $help } $(, $buckets)?);
         )*
 
         /// Every metric of the table.
@@ -66,7 +66,7 @@ table! {
     FIRE_BATCH_SIZE: Histogram[COUNTS] = "punctual_fire_batch_size", "Ticks fired by one statement.";
     FIRE_BATCH_SECONDS: Histogram[SECONDS] = "punctual_fire_batch_seconds", "Time one firing statement took.";
     LEADER_SHARDS: Gauge = "punctual_leader_shards", "Shards this replica leads.";
-    SHARDS: Gauge = "punctual_shards", "Shards there are, whoever leads them.";
+    SHARDS: Gauge = "punctual_shards", "The number of shards, led or not.";
     ELECTIONS: Counter = "punctual_elections_total", "Times that this replica began to lead a shard.";
     HIGHEST_EPOCH: Peak = "punctual_highest_epoch", "Highest epoch by which this replica has led a shard.";
 
@@ -112,13 +112,13 @@ table! {
     CLUSTER_CALL_ERRORS: Counter<ClusterOperation> = "punctual_cluster_call_errors_total", "Requests to etcd that failed or were not answered in time, by operation.";
     LOOP_RUNS_FAILED: Counter<Loop> = "punctual_loop_runs_failed_total", "Runs of a background loop that failed and are tried again.";
     LOOP_IDLE_SECONDS: Gauge<Loop> = "punctual_loop_idle_seconds", "Seconds since the last pass of a loop, less the pause that the loop asked for; of several loops of a kind the longest.";
-    HISTORY_DAYS_HELD: Gauge = "punctual_history_partitions_held", "Days of jobs that are over and are still there at this replica's last look: one of their jobs has not finished or ended late, or somebody reads them.";
+    HISTORY_DAYS_HELD: Gauge = "punctual_history_partitions_held", "Expired days of jobs that this replica could not drop at its last look: one of their jobs has not finished or ended late, or a reader holds a lock.";
     PARTITIONS_AHEAD_SECONDS: Countdown = "punctual_partitions_ahead_seconds", "For how long from now there are partitions for jobs; NaN without PostgreSQL.";
     DISK_FREE_BYTES: Gauge = "punctual_disk_free_bytes", "Free space on the disk of the embedded store's file; NaN with PostgreSQL.";
     CERTIFICATE_EXPIRY_SECONDS: Countdown<CertificateUse> = "punctual_certificate_expiry_seconds", "Time left until the first certificate of a configured file expires, by what it is for; NaN where there is none.";
 
     HTTP_REQUESTS: Counter<Answered> = "punctual_http_requests_total", "API requests answered, by method, class of status and route.";
-    HTTP_SECONDS: Histogram<Endpoint>[SECONDS] = "punctual_http_seconds", "Time to answer an API request, by route.";
+    HTTP_SECONDS: Histogram<HttpRoute>[SECONDS] = "punctual_http_seconds", "Time to answer an API request, by route.";
     RATE_LIMITED: Counter = "punctual_rate_limited_total", "API requests refused by a rate limit.";
     AUTH_FAILURES: Counter = "punctual_auth_failures_total", "API requests without a valid key.";
     CONNECTIONS_OPEN: Gauge = "punctual_connections_open", "Connections that clients have open.";
@@ -141,7 +141,7 @@ mod tests {
         let mut names: Vec<_> = TABLE.iter().map(|metric| metric.definition().name).collect();
         let text = install().render();
         for metric in TABLE {
-            let Definition { name, help } = metric.definition();
+            let MetricDefinition { name, help } = metric.definition();
             assert!(name.starts_with("punctual_") && help.ends_with('.'), "{name}");
             let is_counter = text.contains(&format!("# TYPE {name} counter\n"));
             assert_eq!(name.ends_with("_total"), is_counter, "{name}");

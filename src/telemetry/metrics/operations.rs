@@ -62,17 +62,19 @@ operations! {
         create_account accounts account usage jobs_made set_plan set_suspended plans_beside
         create_key keys rotate_key revoke_key key note_key_uses
         reserve_jobs await_jobs begin_months plans_of
-        create_schedules schedule schedules change_schedule delete_schedule skips
+        create_schedules schedule schedules schedule_versions recurrences change_schedule
+        delete_schedule skips
         create_job retry_job cancel_job job jobs
         set_up_shards installation raise_epoch next_ticks candidates unstarted fire
         fire_and_claim
         renew_replica end_replica leadership replace_leader
         claim recall renew aborts commit late late_of_each expired claims_of
         ping time prepare prune short_histories prune_account prune_keys shard_records unfinished waiting
-        create_user user user_named users set_password rehash_password disable_user members
+        create_user user user_named users set_password rehash_password disable_user confirm_email set_operator members
         memberships role change_member create_invitation invitations delete_invitation
         accept_invitation create_session session sessions extend_session end_sessions create_reset
         reset complete_reset prune_logins
+        identity_user link_identity unlink_identities create_identity_user
         use_keys key_proofs stale_secrets reseal forget_keys
         enter_rotation enter_restoration enter_reading audit_log prune_audit_log
         reserve keep_answer release prune_answers
@@ -81,7 +83,7 @@ operations! {
         going_accounts rows_left erase
         create_channel channels channel change_channel delete_channel count_test verify_channel
         unverify_channel
-        preference set_preference
+        preference set_preference channel_uses
         alert_work relay claim_deliveries release_deliveries complete_tries deliveries delivery
         redeliver prune_deliveries
     }

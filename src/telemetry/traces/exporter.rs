@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The settings of the trace exporter.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct TraceSettings {
     /// The collector's address, such as `http://collector:4317`.
     pub url: String,
     /// The certificate authorities (PEM) to trust instead of the public ones.
@@ -36,7 +36,7 @@ pub struct Settings {
 }
 
 /// Formats the settings without the headers, which are secrets.
-impl std::fmt::Debug for Settings {
+impl std::fmt::Debug for TraceSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { url, one_in, .. } = self;
         f.debug_struct("Settings").field("url", url).field("one_in", one_in).finish_non_exhaustive()
@@ -61,7 +61,7 @@ pub struct Exporting {
 ///
 /// # Errors
 /// Returns an error if no exporter can be built from the settings.
-pub fn start(settings: &Settings, replica: &str) -> Result<Exporting, WrongSettings> {
+pub fn start(settings: &TraceSettings, replica: &str) -> Result<Exporting, WrongSettings> {
     let mut tls = ClientTlsConfig::new();
     tls = match &settings.ca_certificates {
         Some(pem) => tls.ca_certificate(Certificate::from_pem(pem)),

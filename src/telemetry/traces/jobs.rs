@@ -15,7 +15,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 
 /// The job that a span describes.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject {
+pub struct JobSubject {
     /// The job.
     pub job: JobId,
     /// The schedule of the job, if it is known.
@@ -28,7 +28,7 @@ pub struct Subject {
 #[derive(Clone, Copy, Debug)]
 pub struct MadeSpan {
     /// The job.
-    pub subject: Subject,
+    pub subject: JobSubject,
     /// The trigger of the job.
     pub trigger: Trigger,
     /// The instant at which the creation was recorded.
@@ -60,7 +60,7 @@ impl MadeSpan {
 #[derive(Clone, Copy, Debug)]
 pub struct JobSpan {
     /// The job.
-    pub subject: Subject,
+    pub subject: JobSubject,
     /// The number of attempts that the job had.
     pub attempts: u8,
     /// Its final status.
@@ -90,7 +90,7 @@ impl JobSpan {
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptSpan<'a> {
     /// The job.
-    pub subject: Subject,
+    pub subject: JobSubject,
     /// The number of the attempt, counted from 1.
     pub attempt: u8,
     /// The method of its request.
@@ -111,7 +111,7 @@ impl AttemptSpan<'_> {
     /// Emits the span, if the job is traced.
     pub fn end(self) {
         let Some(tracer) = Tracer::of_job(self.subject.job) else { return };
-        let Subject { job, .. } = self.subject;
+        let JobSubject { job, .. } = self.subject;
         let part = Part::Attempt(self.attempt);
         let mut span = new(self.subject, part, self.began_at, self.ended_at);
         span.parent_span_id = span_of(job, Part::Job);
@@ -156,8 +156,8 @@ pub fn traceparent(job: JobId, attempt: u8) -> Option<HeaderValue> {
     Some(HeaderValue::try_from(value).expect("hexadecimal digits are allowed in headers"))
 }
 
-fn new(subject: Subject, part: Part, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
-    let Subject { job, schedule, account } = subject;
+fn new(subject: JobSubject, part: Part, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
+    let JobSubject { job, schedule, account } = subject;
     let context = kept(trace_of(job), span_of(job, part));
     let mut span = empty(context, began_at, ended_at);
     span.attributes.push(text("punctual.job.id", &job));

@@ -30,8 +30,8 @@ use std::sync::OnceLock;
 use opentelemetry_sdk::trace::SpanData;
 use tokio::sync::mpsc;
 
-pub use exporter::{Exporting, Settings, WrongSettings, start};
-pub use jobs::{AttemptSpan, JobSpan, MadeSpan, Subject, traceparent};
+pub use exporter::{Exporting, TraceSettings, WrongSettings, start};
+pub use jobs::{AttemptSpan, JobSpan, JobSubject, MadeSpan, traceparent};
 pub use requests::{RequestEnd, RequestSpan, within};
 
 use crate::domain::JobId;

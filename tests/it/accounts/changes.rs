@@ -74,7 +74,7 @@ async fn one_more(w: &World, accounts: &[AccountId], count: &mut usize, told: [S
 
 /// Sign-up, invitation, joining, a change of the role, and removal.
 #[tokio::test]
-async fn every_change_of_who_belongs_to_an_account_writes_exactly_one_entry() {
+async fn every_change_of_members_writes_exactly_one_entry() {
     let server = MailServer::start().await;
     let w = World::with(|context, _| context.mailer = Some(mailer(server.port))).await;
     let told = |action: &str, actor: UserId, object: &dyn ToString| {

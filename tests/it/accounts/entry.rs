@@ -9,7 +9,7 @@ use punctual::store::StoreErrorKind;
 use super::world::{HOME, HOUR, PASSWORD, World, password, sign_in};
 
 #[tokio::test]
-async fn who_signs_up_owns_a_new_account() {
+async fn a_new_user_owns_a_new_account() {
     let w = World::new().await;
     let ann = w.user("ann").await;
     let session = w.session("ann").await;
@@ -38,7 +38,7 @@ async fn who_signs_up_owns_a_new_account() {
 }
 
 #[tokio::test]
-async fn signing_up_can_be_for_the_invited_or_for_nobody() {
+async fn signing_up_can_be_for_the_invited_or_off() {
     let w = World::new().await;
     for (mode, token) in [
         (SignUpMode::Off, None),
@@ -120,7 +120,7 @@ async fn a_session_that_has_ended_has_ended_on_every_replica() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_nobody_uses_it_and_in_any_case() {
+async fn a_session_ends_when_it_is_not_used_and_in_any_case() {
     let w = World::new().await;
     w.user("ann").await;
     let idle = w.sign_in("ann", PASSWORD).await.expect("signed in");
@@ -156,7 +156,7 @@ async fn whatever_is_wrong_the_answer_is_the_same() {
 }
 
 #[tokio::test]
-async fn it_takes_as_long_to_find_nobody() {
+async fn it_takes_as_long_to_find_no_user() {
     let w = World::with(|context, _| context.cost = HashCost::default()).await;
     w.user("ann").await;
     let mut fastest = [Duration::MAX; 2];
@@ -203,4 +203,25 @@ async fn neither_passwords_nor_tokens_are_in_the_store() {
     assert!(!format!("{user:?}").contains("argon2"), "{user:?}");
     let missing = w.context.store.session(signed_in.token.digest(), session.session.ends_at).await;
     assert_eq!(missing.map_err(|error| error.kind()), Ok::<_, StoreErrorKind>(None));
+}
+
+#[tokio::test]
+async fn the_link_of_a_trial_signs_in_its_user_once() {
+    let w = World::new().await;
+    let ann = w.user("ann").await;
+    let email = || "ann@example.com".parse().expect("an address");
+    let refused = |entered: Result<_, UserError>| matches!(entered, Err(UserError::InvalidLink));
+    let (first, second) = (w.users.first_entry(email()), w.users.first_entry(email()));
+    assert!(refused(w.users.enter(first.reveal(), HOME).await), "a newer link replaces it");
+    assert!(refused(w.users.enter("no token", HOME).await));
+    let entered = w.users.enter(second.reveal(), HOME).await.expect("signed in");
+    assert_eq!(entered.user, ann);
+    assert!(w.is_signed_in(&entered.token).await);
+    assert!(refused(w.users.enter(second.reveal(), HOME).await), "it was used");
+    let late = w.users.first_entry(email());
+    w.context.clock.advance(HOUR);
+    assert!(refused(w.users.enter(late.reveal(), HOME).await), "it has expired");
+    let third = w.users.first_entry(email());
+    w.disable(ann).await;
+    assert!(refused(w.users.enter(third.reveal(), HOME).await), "a disabled user");
 }

@@ -154,7 +154,7 @@ async fn the_present_password_cannot_be_guessed_in_a_session_either() {
 }
 
 #[tokio::test]
-async fn what_is_typed_is_in_the_name_of_no_counter() {
+async fn typed_text_is_in_the_name_of_no_counter() {
     let (queue, server) = (Arc::new(AwayQueue::far()), MailServer::start().await);
     let w = World::with(|context, _| {
         context.queue = queue.clone();

@@ -8,7 +8,7 @@ use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::{Plans, UNLIMITED};
 use punctual::runtime::{Pause, Worker};
-use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 
 use super::world::{HOME, World};
 use crate::harness::keys::sealer;
@@ -18,7 +18,7 @@ const MINUTE: Pause = Pause::For(Duration::from_secs(60));
 #[tokio::test]
 async fn the_last_use_of_a_key_is_written_behind() {
     let folder = tempfile::tempdir().expect("a folder");
-    let settings = Settings::new(folder.path().join("store.db"));
+    let settings = SqliteSettings::new(folder.path().join("store.db"));
     let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("open"));
     store.migrate().await.expect("migrate");
     let w = World::with(|context, _| context.store = store.clone()).await;

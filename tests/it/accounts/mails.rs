@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use punctual::accounts::{SignUp, SignUpMode, UserError};
-use punctual::channels::email::{Mail, Mailer, Security, Settings};
+use punctual::channels::email::{Mail, MailSettings, Mailer, Security};
 use punctual::domain::user::Role;
 
 use super::world::{HOME, HOUR, PASSWORD, World, mailer, password};
@@ -58,7 +58,7 @@ async fn a_link_works_for_an_hour() {
 }
 
 #[tokio::test]
-async fn nobody_learns_who_has_a_password() {
+async fn answers_do_not_tell_which_address_has_a_password() {
     let server = MailServer::start().await;
     let w = world(&server).await;
     let bob = w.user("bob").await;
@@ -95,7 +95,7 @@ async fn mails_to_one_and_requests_from_one_are_few() {
 }
 
 #[tokio::test]
-async fn who_is_invited_becomes_a_member() {
+async fn an_invited_user_becomes_a_member() {
     let server = MailServer::start().await;
     let w = world(&server).await;
     w.user("ann").await;
@@ -119,7 +119,7 @@ async fn who_is_invited_becomes_a_member() {
 }
 
 #[tokio::test]
-async fn who_is_invited_can_sign_up_where_others_cannot() {
+async fn invited_people_can_sign_up_where_others_cannot() {
     let server = MailServer::start().await;
     let w = world(&server).await;
     w.user("ann").await;
@@ -145,7 +145,7 @@ async fn who_is_invited_can_sign_up_where_others_cannot() {
 }
 
 #[tokio::test]
-async fn what_is_not_set_up_is_named() {
+async fn a_missing_mail_setting_is_named() {
     let w = World::new().await;
     w.user("ann").await;
     let refused = w.users.request_reset("ann@example.com", HOME).await.expect_err("refused");
@@ -167,7 +167,7 @@ async fn a_mail_that_is_not_taken_is_told_to_who_waits() {
     let refused = w.users.invite(&ann, account, "bob@example.com", Role::Member).await;
     let refused = refused.expect_err("refused").to_string();
     assert!(refused.contains("127.0.0.1 (mail.url)"), "{refused}");
-    w.users.request_reset("ann@example.com", HOME).await.expect("nobody waits for this one");
+    w.users.request_reset("ann@example.com", HOME).await.expect("it is sent in the background");
     settle(&w).await;
 }
 
@@ -177,7 +177,7 @@ async fn the_way_to_the_server_can_be_kept_from_others() {
     let authority = server.authority.as_ref().expect("an authority");
     let pem = std::fs::read_to_string(authority).expect("readable");
     let send = async |security, ca_certificates| {
-        let settings = Settings {
+        let settings = MailSettings {
             host: "localhost".into(),
             port: server.port,
             security,
@@ -192,7 +192,7 @@ async fn the_way_to_the_server_can_be_kept_from_others() {
         let mail = Mail { to, subject, text: "ü\r\n.\r\n=end".to_owned() };
         Mailer::new(settings).send(&mail).await
     };
-    send(Security::StartTls, None).await.expect_err("an authority that nobody knows");
+    send(Security::StartTls, None).await.expect_err("an unknown authority");
     send(Security::Open, None).await.expect_err("the server wants TLS");
     send(Security::StartTls, Some(pem)).await.expect("sent");
     let mail = server.received(1).await.remove(0);

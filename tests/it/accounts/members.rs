@@ -16,7 +16,7 @@ async fn ann_and_bob(w: &World, role: Role) -> (AccountId, Visit, Visit) {
     let account = w.users.memberships(&ann).await.expect("listed")[0].account;
     let now = w.context.clock.now();
     let entry = AuditId::new(now, w.context.random.bits());
-    let write = WriteContext { account, now, author: Author::SERVICE, entry, once: None };
+    let write = WriteContext { account, now, author: Author::SERVICE, entry, idempotency: None };
     let added = w.context.store.change_member(&write, bob, MemberChange::Add(role)).await;
     added.expect("added");
     (account, ann, bobs)
@@ -88,6 +88,6 @@ async fn the_last_owner_stays_one() {
     assert!(matches!(step_down, Err(UserError::LastOwner)), "{step_down:?}");
     w.users.set_role(&ann, account, bob.session.user, Role::Owner).await.expect("set");
     w.users.remove_member(&ann, account, ann.session.user).await.expect("left");
-    let nobody = w.users.remove_member(&bob, account, ann.session.user).await;
-    assert!(matches!(nobody, Err(UserError::NoSuchMember)), "{nobody:?}");
+    let removed = w.users.remove_member(&bob, account, ann.session.user).await;
+    assert!(matches!(removed, Err(UserError::NoSuchMember)), "{removed:?}");
 }

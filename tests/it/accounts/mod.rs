@@ -6,6 +6,8 @@ mod guesses;
 mod key_uses;
 mod mails;
 mod members;
+mod oidc;
+mod oidc_pages;
 mod passwords;
 mod tokens;
 mod world;

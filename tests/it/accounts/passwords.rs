@@ -32,7 +32,7 @@ async fn a_new_password_ends_the_other_sessions() {
 /// S15: hashing does not run on the only thread that serves calls. If calls waited for queued
 /// hashes, they would wait for most of them.
 #[tokio::test]
-async fn who_signs_in_delays_no_calls() {
+async fn a_sign_in_delays_no_calls() {
     const AT_ONCE: u8 = 50;
     let w = World::with(|context, _| context.cost = HashCost::default()).await;
     // The test makes as many calls as possible, so none may be rate limited.

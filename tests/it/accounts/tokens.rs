@@ -8,13 +8,13 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use punctual::accounts::{Accounts, KeyRequest};
-use punctual::channels::email::{Mail, Mailer, Security, Settings as MailSettings};
+use punctual::channels::email::{Mail, MailSettings, Mailer, Security};
 use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::Plans;
 use punctual::domain::user::Role;
 use punctual::store::SharedStore;
-use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 use sha2::{Digest, Sha256};
 use sqlx::AssertSqlSafe;
 
@@ -96,7 +96,7 @@ fn files(folder: &Path) -> Vec<u8> {
 #[tokio::test]
 async fn none_is_in_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let settings = Settings::new(folder.path().join("store.db"));
+    let settings = SqliteSettings::new(folder.path().join("store.db"));
     let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("open"));
     store.migrate().await.expect("migrate");
     let tokens = hand_out(store.clone()).await;

@@ -8,7 +8,7 @@ use punctual::accounts::{
     HashCost, Password, SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings,
     Users, Visit,
 };
-use punctual::channels::email::{Mailer, Security, Settings};
+use punctual::channels::email::{MailSettings, Mailer, Security};
 use punctual::domain::audit::Author;
 use punctual::domain::token::Token;
 use punctual::domain::{AuditId, UserId};
@@ -43,7 +43,7 @@ pub fn settings() -> UserSettings {
 
 /// Returns a mailer for a server on this machine, without TLS.
 pub fn mailer(port: u16) -> Mailer {
-    Mailer::new(Settings {
+    Mailer::new(MailSettings {
         host: "127.0.0.1".into(),
         port,
         security: Security::Open,
@@ -75,6 +75,7 @@ impl World {
             random: Random::seeded(7),
             tasks: Tasks::new(),
             mailer: None,
+            provider: None,
             cost: HashCost { memory_kib: 64, passes: 1 },
         };
         let mut settings = settings();
@@ -92,26 +93,22 @@ impl World {
 
     /// Creates a user with an account, and then resets the counters by advancing the clock.
     pub async fn user(&self, name: &str) -> UserId {
-        let email = format!("{name}@example.com");
-        let password = password(PASSWORD);
-        let sign_up = SignUp {
-            email: &email,
-            password: &password,
-            account: name,
-            invitation: None,
-            address: HOME,
-        };
-        let id = self.users.sign_up(sign_up).await.expect("signed up");
+        let id = sign_up(&self.users, name).await;
         self.context.clock.advance(HOUR);
         id
     }
 
     /// Disables a user.
     pub async fn disable(&self, user: UserId) {
+        let disabled = self.context.store.disable_user(&self.audit_context(), user, true).await;
+        assert!(disabled.expect("disabled"));
+    }
+
+    /// Returns the context of a change by the service.
+    pub fn audit_context(&self) -> AuditContext {
         let now = self.context.clock.now();
         let entry = AuditId::new(now, self.context.random.bits());
-        let act = AuditContext { now, author: Author::SERVICE, entry };
-        assert!(self.context.store.disable_user(&act, user, true).await.expect("disabled"));
+        AuditContext { now, author: Author::SERVICE, entry }
     }
 
     pub async fn sign_in(&self, name: &str, password: &str) -> Result<SignedIn, UserError> {
@@ -131,6 +128,20 @@ impl World {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Creates a user with an account.
+pub async fn sign_up(users: &Users, name: &str) -> UserId {
+    let email = format!("{name}@example.com");
+    let password = password(PASSWORD);
+    let sign_up = SignUp {
+        email: &email,
+        password: &password,
+        account: name,
+        invitation: None,
+        address: HOME,
+    };
+    users.sign_up(sign_up).await.expect("signed up")
 }
 
 pub async fn sign_in(

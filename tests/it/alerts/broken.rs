@@ -9,7 +9,7 @@ use crate::harness::provider::Behaviour;
 use crate::harness::wait::until;
 
 #[tokio::test]
-async fn what_is_not_taken_is_tried_five_times_and_can_be_sent_again() {
+async fn a_refused_alert_is_tried_five_times_and_can_be_sent_again() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     told.provider.act(|_, _| Behaviour::Answer(500, "no"));

@@ -64,7 +64,7 @@ async fn two_hundred_schedules_of_a_host_make_one_alert_and_one_recovery() {
 }
 
 #[tokio::test]
-async fn what_a_channel_cannot_take_in_a_minute_becomes_one_digest() {
+async fn alerts_beyond_the_rate_of_a_channel_become_one_digest() {
     // The minute is real here. So the limit is small, and the test does not wait for the digest to
     // be sent.
     let told =

@@ -63,7 +63,7 @@ fn texts(value: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn slack_mentions_nobody_and_shows_no_foreign_link() {
+async fn slack_mentions_no_user_and_shows_no_foreign_link() {
     let url = |told: &Told| json!({ "webhookUrl": told.provider.url("/services/T0/B0/secret") });
     let attack = Attack::on(&[], "slack", url).await;
     for body in attack.bodies() {
@@ -82,12 +82,12 @@ async fn slack_mentions_nobody_and_shows_no_foreign_link() {
 }
 
 #[tokio::test]
-async fn discord_mentions_nobody_and_shows_no_foreign_link() {
+async fn discord_mentions_no_user_and_shows_no_foreign_link() {
     let url = |told: &Told| json!({ "webhookUrl": told.provider.url("/api/webhooks/1/secret") });
     let attack = Attack::on(&[], "discord", url).await;
     for body in attack.bodies() {
         assert_eq!(body["allowed_mentions"], json!({ "parse": [] }));
-        assert_eq!(body["content"], Value::Null, "embeds mention nobody");
+        assert_eq!(body["content"], Value::Null, "embeds mention no user");
         let embed = &body["embeds"][0];
         let description = embed["description"].as_str().expect("text");
         assert_eq!(description.matches("```").count() % 2, 0, "code is closed: {description}");

@@ -99,7 +99,7 @@ async fn a_recipient_that_the_server_refuses_is_not_verified() {
 }
 
 #[tokio::test]
-async fn what_a_mail_server_missed_arrives_when_it_is_back() {
+async fn mails_arrive_when_the_server_is_back() {
     let mut server = MailServer::start().await;
     let told = told_by(&server, "").await;
     let made = channel(told.api(), "email", json!({ "to": "ops@example.com" })).await;

@@ -12,7 +12,7 @@ use crate::harness::wait::until;
 const BOUND: std::ops::Range<Duration> = Duration::from_secs(9)..Duration::from_secs(16);
 
 #[tokio::test]
-async fn who_hangs_or_drips_is_left_after_ten_seconds() {
+async fn a_receiver_that_hangs_or_drips_is_left_after_ten_seconds() {
     let told = Told::with(&[("notify.retry_seconds", "3600,7200,10800,14400")]).await;
     let (works, _) = told.webhook("/alert").await;
     told.provider.act(|_, one| match one.path.as_str() {
@@ -66,7 +66,7 @@ async fn a_large_answer_does_not_matter() {
 }
 
 #[tokio::test]
-async fn who_breaks_the_connection_is_tried_again_and_who_is_slow_is_not() {
+async fn a_broken_connection_is_tried_again_and_a_slow_receiver_is_not() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     let before = told.provider.all().len();

@@ -9,7 +9,7 @@ use crate::harness::recorder::Recorder;
 use crate::harness::wait::until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_for_a_notifier_grows_old_in_the_metrics_of_others() {
+async fn waiting_alerts_grow_old_in_the_metrics_of_other_replicas() {
     let (target, provider) = (Recorder::start().await, Provider::start().await);
     let mut installation = Installation::new(&[("PUNCTUAL_ROLES", "api,scheduler,executor")]);
     let server = installation.serve().await;

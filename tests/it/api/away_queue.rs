@@ -11,7 +11,7 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Capacity, Changes, Due, Index, Member, Queue, QueueError, Result, Verdict, Window,
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, QueueError, RateVerdict, Result, Window,
 };
 use serde_json::json;
 use tokio::sync::Notify;
@@ -68,7 +68,12 @@ impl Queue for AwayQueue {
         away("adopt")
     }
 
-    async fn rebuild(&self, _: ShardId, _: Epoch, _: &[(Member, Timestamp)]) -> Result<Index<()>> {
+    async fn rebuild(
+        &self,
+        _: ShardId,
+        _: Epoch,
+        _: &[(OwnedSchedule, Timestamp)],
+    ) -> Result<Index<()>> {
         away("rebuild")
     }
 
@@ -76,7 +81,7 @@ impl Queue for AwayQueue {
         &self,
         _: ShardId,
         _: Epoch,
-        _: &[(Member, Option<Timestamp>)],
+        _: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         away("set_due")
     }
@@ -111,7 +116,12 @@ impl Queue for AwayQueue {
         away("take")
     }
 
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         self.counts(subject);
         match &self.counters {
             Some(counters) => counters.count(subject, windows, now).await,

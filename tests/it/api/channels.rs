@@ -10,7 +10,7 @@ use super::harness::{Answer, START, Service, Setup, accepting, at, faulty, id};
 use super::idempotency::{LOST, post, same};
 
 const CHANNELS: &str = "/v1/notification-channels";
-const SLACK: &str = "https://hooks.slack.com/services/T0123ABCD/B0123ABCD/0123456789abcdefghijklmn";
+const SLACK: &str = "https://hooks.slack.com/services/T000/B000/secret";
 
 fn slack() -> Value {
     json!({ "type": "slack", "label": "Chat", "config": { "webhookUrl": SLACK } })

@@ -22,6 +22,7 @@ async fn session(service: &Service) -> String {
         random: Random::seeded(8),
         tasks: service.tasks.clone(),
         mailer: None,
+        provider: None,
         cost: HashCost { memory_kib: 64, passes: 1 },
     };
     let hour = Duration::from_secs(3_600);

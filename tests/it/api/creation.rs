@@ -136,7 +136,7 @@ async fn a_disabled_schedule_has_no_next_run() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_fields_are_named() {
     let service = Service::start().await;
     service.post("/v1/schedules", &json!({})).await.invalid(json!({
         "name": ["Required"],

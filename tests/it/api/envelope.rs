@@ -47,7 +47,7 @@ async fn no_answer_is_taken_for_something_else() {
         ("GET", "/v1/jobs/x", 404),
         ("PUT", "/v1/schedules", 405),
         ("GET", "/openapi.json", 200),
-        ("GET", "/", 307),
+        ("GET", "/docs/", 307),
     ] {
         let answer = service.call(method, path).send().await;
         assert_eq!(answer.status, status, "{method} {path}");
@@ -151,11 +151,6 @@ async fn everything_can_be_mounted_under_a_prefix() {
     let document = service.bare("GET", "/api/openapi.json").send().await;
     assert_eq!(document.body["servers"], json!([{ "url": "/api" }]));
     assert_eq!(service.bare("GET", "/api/docs").send().await.status, 200);
-    for path in ["/api", "/api/docs/"] {
-        assert_eq!(
-            service.bare("GET", path).send().await.header("location"),
-            "/api/docs",
-            "{path}"
-        );
-    }
+    let reference = service.bare("GET", "/api/docs/").send().await;
+    assert_eq!(reference.header("location"), "/api/docs");
 }

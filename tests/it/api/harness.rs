@@ -23,7 +23,7 @@ use punctual::queue::SharedQueue;
 use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Schedules};
-use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 use punctual::store::{Account, LeadershipStore, SharedStore};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -94,7 +94,7 @@ impl Service {
 
     pub async fn with(setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let settings = Settings::new(folder.path().join("punctual.db"));
+        let settings = SqliteSettings::new(folder.path().join("punctual.db"));
         let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("opened"));
         store.migrate().await.expect("migrated");
         store.set_up_shards(SHARDS).await.expect("set up");
@@ -108,7 +108,8 @@ impl Service {
             Some(faults) => Arc::new(FlakyStore { inner: store.clone(), faults, is_told: true }),
             None => store.clone(),
         };
-        let client = outbound::Client::new(outbound::Settings::default(), clock.clone(), &tasks);
+        let client =
+            outbound::Client::new(outbound::OutboundSettings::default(), clock.clone(), &tasks);
         let notifications = Notifications::new(NotificationParts {
             store: own.clone(),
             channels: local_channels(&clock, &random, &tasks),
@@ -117,9 +118,9 @@ impl Service {
             tasks: tasks.clone(),
             plans: plans.clone(),
         });
-        let router = api::router(api::Parts {
+        let router = api::router(api::ApiParts {
             notifications,
-            schedules: Schedules::new(schedules::Parts {
+            schedules: Schedules::new(schedules::ScheduleParts {
                 store: own.clone(),
                 queue: shared.clone(),
                 outbound: client.expect("a client"),
@@ -130,7 +131,7 @@ impl Service {
                 plans: plans.clone(),
                 runner: None,
             }),
-            throttle: Throttle::new(&shared),
+            throttle: Arc::new(Throttle::new(&shared)),
             accounts: Accounts::new(own.clone(), clock.clone(), random.clone(), plans.clone()),
             authenticator: Authenticator::new(
                 own,
@@ -143,6 +144,7 @@ impl Service {
             random,
             tasks: tasks.clone(),
             base_path: setup.base_path.parse().expect("a base path"),
+            pages: Router::new(),
         });
         let account = accounts.create(Author::SERVICE, "first", setup.plan).await.expect("made");
         let key = new_key(&accounts, &account, Scope::Write, None).await;
@@ -238,9 +240,9 @@ impl Service {
 /// Creates channels that may call this machine. There is no mail server.
 fn local_channels(clock: &Clock, random: &Random, tasks: &Tasks) -> Channels {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
-    let outbound = outbound::Settings { allow, ..outbound::Settings::default() };
+    let outbound = outbound::OutboundSettings { allow, ..outbound::OutboundSettings::default() };
     let client = outbound::Client::new(outbound, clock.clone(), tasks).expect("a client");
-    let settings = channels::Settings {
+    let settings = channels::ChannelSettings {
         chat_hosts: vec!["127.0.0.1".to_owned()],
         telegram_url: "http://127.0.0.1:1".to_owned(),
         public_url: Some("https://punctual.example".to_owned()),

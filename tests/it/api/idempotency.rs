@@ -167,7 +167,7 @@ async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
 }
 
 #[tokio::test]
-async fn what_took_effect_before_its_process_died_is_answered_from_its_receipt() {
+async fn effects_of_a_process_that_died_are_answered_from_their_receipt() {
     let service = Service::start().await;
     let (schedule, job) = service.job().await;
     let new = schedule_with(json!({}));
@@ -244,7 +244,7 @@ async fn a_call_that_died_before_its_effect_is_made_again_after_a_minute() {
 }
 
 #[tokio::test]
-async fn what_is_not_allowed_is_kept() {
+async fn refusals_are_kept() {
     let service = Service::start().await;
     let new = schedule_with(json!({}));
     let suspend = async |suspended| {
@@ -286,7 +286,7 @@ async fn a_key_that_can_only_read_has_no_part_in_changes() {
 }
 
 #[tokio::test]
-async fn what_passes_is_not_kept() {
+async fn temporary_errors_are_not_kept() {
     let service = Service::start().await;
     let schedule = id(&service.create(json!({})).await);
     let trigger = format!("/v1/schedules/{schedule}/trigger");

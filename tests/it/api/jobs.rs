@@ -214,7 +214,7 @@ async fn many(service: &Service, count: usize) -> Vec<String> {
         let at = Timestamp::from_millis(START.as_millis() + second * 1_000);
         let (author, entry) = (Author::SERVICE, AuditId::new(at, 9));
         let write =
-            WriteContext { account: service.account.id, now: at, author, entry, once: None };
+            WriteContext { account: service.account.id, now: at, author, entry, idempotency: None };
         let new = NewJob { id: JobId::new(at, 9), schedule };
         service.store.create_job(&write, &new, None).await.expect("made");
         jobs.insert(0, new.id.to_string());

@@ -38,7 +38,7 @@ async fn a_schedule_that_has_fired_is_read_again_after_some_minutes() {
 }
 
 #[tokio::test]
-async fn what_a_user_changes_after_a_tick_counts_at_the_next() {
+async fn a_change_after_a_tick_counts_at_the_next() {
     let service = Service::start().await;
     let mut leader = leader(&service, Vec::new());
     let path = format!("/v1/schedules/{}", fired_once(&service, &mut leader).await);

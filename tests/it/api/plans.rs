@@ -11,10 +11,9 @@ use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
 use punctual::domain::ticket::Ticket;
+use punctual::local_executor::{Started, Starter};
 use punctual::runtime::{Pause, Random, Worker};
-use punctual::scheduler::{
-    Context, HistoryPruner, HistoryPrunerSettings, Leader, Started, Starter,
-};
+use punctual::scheduler::{Context, HistoryPruner, HistoryPrunerSettings, Leader};
 use punctual::store::{Fence, Firing, SharedStore};
 use serde_json::{Value, json};
 
@@ -92,7 +91,7 @@ async fn intervals_and_bodies_are_limited_where_they_are_touched() {
 }
 
 #[tokio::test]
-async fn what_a_smaller_plan_does_not_allow_stays_as_it_is() {
+async fn schedules_beyond_a_smaller_plan_stay_as_they_are() {
     let service = limited(free()).await;
     let set = async |plan| set_plan(&service, plan).await;
     set("unlimited").await;
@@ -168,7 +167,7 @@ async fn a_trusted_proxy_says_who_calls() {
     assert_eq!(status(1, "198.51.100.2").await, 401);
     assert_eq!(status(1, "203.0.113.9, 198.51.100.1").await, 429, "what it was told is not read");
     assert_eq!(status(2, "198.51.100.3").await, 401);
-    assert_eq!(status(2, "198.51.100.4").await, 429, "anybody else is not believed");
+    assert_eq!(status(2, "198.51.100.4").await, 429, "an unlisted proxy is not believed");
     assert_eq!(status(1, "192.0.2.2").await, 429, "it is counted under its own address");
 }
 
@@ -211,6 +210,7 @@ pub fn context(service: &Service) -> Context {
         clock: service.clock.clone(),
         starter: None,
         replica: "test".into(),
+        others_lack_queue: Arc::default(),
     }
 }
 
@@ -321,7 +321,7 @@ async fn a_firing_that_fails_costs_nothing() {
 }
 
 #[tokio::test]
-async fn an_account_whose_counter_fails_keeps_nobody_else_from_firing() {
+async fn an_account_whose_counter_fails_keeps_no_other_account_from_firing() {
     let service = limited(free()).await;
     let mut leader = leader(&service, vec![free()]);
     let every_five = json!({ "cronExpression": "*/5 * * * *" });
@@ -383,7 +383,7 @@ async fn the_ticks_of_an_account_with_many_jobs_wait_until_they_are_counted() {
     service.advance(300);
     fire(&service, &mut leader).await;
     let others = service.call("GET", "/v1/jobs").key(&stranger).send().await;
-    assert_eq!(others.ok()["total"], 1, "nobody else waits");
+    assert_eq!(others.ok()["total"], 1, "no other account waits");
     let fired = format!("/v1/jobs?scheduleId={schedule}");
     until("the tick has fired", async || {
         service.advance(1);
@@ -399,7 +399,7 @@ async fn the_ticks_of_an_account_with_many_jobs_wait_until_they_are_counted() {
 
 /// The count continues in the background, and a later call finds it done.
 #[tokio::test]
-async fn nobody_waits_long_for_the_jobs_of_a_month_to_be_counted() {
+async fn counting_the_jobs_of_a_month_delays_no_caller_for_long() {
     const SLOWLY: &str = "CREATE TRIGGER slow BEFORE INSERT ON account_months BEGIN
         SELECT count(*) FROM jobs AS a CROSS JOIN jobs AS b WHERE a.created_at + b.created_at = 1; END";
     for is_retry in [false, true] {

@@ -57,7 +57,7 @@ async fn read(service: &Service, job: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_of_one_fails_that_one_alone() {
+async fn a_result_that_cannot_be_stored_fails_its_job_alone() {
     let service = Service::start().await;
     let jobs = lost(&service).await;
     refuse(&service, &jobs[3], "NEW.error_code = 'WORKER_LOST'").await;
@@ -69,7 +69,7 @@ async fn what_cannot_be_stored_of_one_fails_that_one_alone() {
 }
 
 #[tokio::test]
-async fn what_cannot_even_fail_is_left_and_the_start_goes_on() {
+async fn a_job_that_cannot_be_failed_is_left_and_the_start_goes_on() {
     let service = Service::start().await;
     let jobs = lost(&service).await;
     refuse(&service, &jobs[3], "true").await;

@@ -19,7 +19,7 @@ async fn mailed(service: &Service) -> (String, String) {
     let stored = service.store.channel(account, channel_id).await.expect("read").expect("there");
     let now = service.clock.now();
     let (author, entry) = (Author::SERVICE, AuditId::new(now, 7));
-    let write = WriteContext { account, now, author, entry, once: None };
+    let write = WriteContext { account, now, author, entry, idempotency: None };
     let verified = service.store.verify_channel(&write, channel_id, stored.revision, None).await;
     assert_eq!(verified.expect("verified"), ChannelChanged::Done);
     let config = stored.config.expect("readable");

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use super::{Done, complaint, folder, punctual, result, run};
+use super::{CommandResult, complaint, folder, punctual, result, run};
 
 #[test]
 fn an_account_and_its_keys() {
@@ -161,7 +161,7 @@ fn waiting_for_an_account_to_be_gone_can_be_ended() {
     let mut kill = Command::new("kill");
     let killed = kill.args(["-s", "INT", &child.id().to_string()]).status();
     assert!(killed.expect("there is kill").success());
-    let done = Done::from(child.wait_with_output().expect("ended"));
+    let done = CommandResult::from(child.wait_with_output().expect("ended"));
     assert_eq!(done.status, Some(0), "the account is deleted: {}", done.err);
     assert!(done.out.starts_with("alice is deleted; servers remove the rest."), "{}", done.out);
     let deleted = result(path, &["account", "list", "--deleted"]);

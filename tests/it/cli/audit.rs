@@ -38,7 +38,7 @@ const OTHERS: [&str; 22] = [
 ];
 
 /// Commands that change something or show secrets in plain text.
-const CHANGING: [&str; 21] = [
+const CHANGING: [&str; 25] = [
     "account create",
     "account set-plan",
     "account suspend",
@@ -52,6 +52,10 @@ const CHANGING: [&str; 21] = [
     "user create",
     "user disable",
     "user enable",
+    "user confirm",
+    "user unlink",
+    "user add-operator",
+    "user remove-operator",
     "user reset-password",
     "user sign-out",
     "key create",
@@ -75,6 +79,19 @@ async fn sign_in(path: &std::path::Path) {
     let sql = "INSERT INTO sessions (id, user_id, digest, created_at, expires_at, ends_at)
                SELECT randomblob(16), id, randomblob(32), 0, 9e15, 9e15 FROM users";
     sqlx::query(sql).execute(&mut store).await.expect("signed in");
+    store.close().await.expect("closed");
+}
+
+/// Makes all users people of a provider whose addresses are not confirmed.
+async fn link(path: &std::path::Path) {
+    let mut store = open(path).await;
+    for sql in [
+        "UPDATE users SET email_confirmed_at = NULL",
+        "INSERT INTO identities (id, user_id, issuer, subject, created_at)
+         SELECT randomblob(16), id, 'https://id.example', email, 0 FROM users",
+    ] {
+        sqlx::query(sql).execute(&mut store).await.expect("linked");
+    }
     store.close().await.expect("closed");
 }
 
@@ -182,6 +199,10 @@ async fn change_everything(runner: &Runner<'_>) -> Made {
     runner.run(&[&invite[..], &["--config", "p.toml"]].concat());
     let said = runner.run(&["signing", "rotate", "--account", "alice"]);
     let secret = said.split_whitespace().next().expect("an id");
+    link(path).await;
+    for change in ["confirm", "unlink", "add-operator", "remove-operator"] {
+        runner.run(&["user", change, "cy@example.com"]);
+    }
     sign_in(path).await;
     for change in ["sign-out", "disable", "enable", "reset-password"] {
         runner.run(&["user", change, "cy@example.com"]);
@@ -212,7 +233,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
     let (ann, bob, cy) = (user(), user(), user());
     let invitation = entries.iter().map(|entry| &entry.2).find(|id| id.starts_with("inv_"));
     let invitation = invitation.expect("an invitation");
-    let expected: [(&str, &str); 24] = [
+    let expected: [(&str, &str); 28] = [
         ("account.created", account),
         ("key.created", key),
         ("key.rotated", both),
@@ -229,6 +250,10 @@ async fn every_changing_command_writes_exactly_one_entry() {
         ("account.plan_set", account),
         ("invitation.created", invitation),
         ("signing_secret.rotated", secret),
+        ("user.email_confirmed", cy),
+        ("user.identities_unlinked", cy),
+        ("operator.added", cy),
+        ("operator.removed", cy),
         ("user.signed_out", cy),
         ("user.disabled", cy),
         ("user.enabled", cy),
@@ -248,7 +273,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
 }
 
 #[tokio::test]
-async fn what_is_done_to_users_and_secrets_is_entered_where_it_is_seen() {
+async fn changes_of_users_and_secrets_are_in_the_audit_log_of_their_accounts() {
     let folder = folder();
     let path = folder.path();
     for name in ["alice", "bob"] {

@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::{Done, complaint, folder, punctual, result, run};
+use super::{CommandResult, complaint, folder, punctual, result, run};
+use crate::harness::openid::{OpenIdFault, OpenIdServer};
 use crate::harness::smtp::{MailOptions, MailServer, Tls};
 
 /// Returns the lines about a setting.
@@ -38,7 +39,7 @@ fn before_the_first_start_nothing_is_made_and_afterwards_all_is_well() {
 }
 
 #[test]
-fn what_is_readable_by_others_is_a_warning_and_a_lost_key_a_failure() {
+fn a_file_that_others_can_read_is_a_warning_and_a_lost_key_a_failure() {
     let folder = folder();
     result(folder.path(), &["account", "create", "acme"]);
     let store = folder.path().join("punctual-data/punctual.db");
@@ -57,7 +58,7 @@ fn what_is_readable_by_others_is_a_warning_and_a_lost_key_a_failure() {
 #[test]
 fn keys_that_do_not_fit_what_is_stored_are_failures() {
     let folder = folder();
-    let with = |keys: &str| -> Done {
+    let with = |keys: &str| -> CommandResult {
         let mut command = punctual(folder.path(), &["doctor"]);
         command.env("PUNCTUAL_SECRETS_KEYS", keys).output().expect("started").into()
     };
@@ -83,20 +84,44 @@ fn keys_that_do_not_fit_what_is_stored_are_failures() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_openid_provider_is_asked_for_its_description() {
+    let server = OpenIdServer::start(punctual::runtime::Clock::system().now()).await;
+    let folder = folder();
+    for (fault, result, expected) in [
+        (OpenIdFault::None, "ok", "answers, and its keys can be read"),
+        (OpenIdFault::Down, "warning", "answers 503"),
+        (OpenIdFault::OtherIssuer, "failure", "it calls itself"),
+        (OpenIdFault::Redirect, "failure", "answers 302"),
+    ] {
+        server.state().fault = fault;
+        let mut command = punctual(folder.path(), &["doctor"]);
+        command.env("PUNCTUAL_HTTP_PUBLIC_URL", "https://punctual.example");
+        command.env("PUNCTUAL_OIDC_ISSUER", server.issuer());
+        command.env("PUNCTUAL_OIDC_CLIENT_ID", "punctual");
+        command.env("PUNCTUAL_OIDC_CLIENT_SECRET", "hunter2");
+        let done: CommandResult = command.output().expect("started").into();
+        let line = lines(&done.out, "oidc.issuer").first().map(|line| (*line).to_owned());
+        let line = line.unwrap_or_else(|| panic!("{done:?}"));
+        assert!(line.starts_with(result) && line.contains(expected), "{line}");
+        assert!(!format!("{done:?}").contains("hunter2"), "{done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_mail_server_is_tried() {
     let login = Some("ann:hunter2");
     let options = MailOptions { tls: Tls::Start, login, ..MailOptions::default() };
     let mut server = MailServer::with(options).await;
     let folder = folder();
     let authority = server.authority.clone().expect("it speaks TLS");
-    let try_with = |login: &str, trusts: bool| -> (Done, String) {
+    let try_with = |login: &str, trusts: bool| -> (CommandResult, String) {
         let mut command = punctual(folder.path(), &["doctor"]);
         command.env("PUNCTUAL_MAIL_URL", server.url(login));
         command.env("PUNCTUAL_MAIL_FROM", "punctual@example.com");
         if trusts {
             command.env("PUNCTUAL_MAIL_CA_FILE", &authority);
         }
-        let done: Done = command.output().expect("started").into();
+        let done: CommandResult = command.output().expect("started").into();
         assert!(!format!("{}{}", done.out, done.err).contains("hunter"), "{done:?}");
         let line = lines(&done.out, "mail.url").first().map(|line| (*line).to_owned());
         (done, line.expect("it is told"))
@@ -121,7 +146,7 @@ async fn the_mail_server_is_tried() {
     let mut away = punctual(folder.path(), &["doctor"]);
     away.env("PUNCTUAL_MAIL_URL", server.url("ann:hunter2@"));
     away.env("PUNCTUAL_MAIL_FROM", "punctual@example.com");
-    let away: Done = away.output().expect("started").into();
+    let away: CommandResult = away.output().expect("started").into();
     assert_eq!(away.status, Some(0), "mails wait, all else works: {away:?}");
     let line = lines(&away.out, "mail.url")[0];
     assert!(line.starts_with("warning") && line.contains("mails wait for it"), "{line}");
@@ -155,7 +180,7 @@ fn a_wrong_configuration_is_told_as_serve_tells_it() {
 #[test]
 fn servers_that_are_away_are_all_told() {
     let folder = folder();
-    let done: Done = punctual(folder.path(), &["doctor"])
+    let done: CommandResult = punctual(folder.path(), &["doctor"])
         .env("PUNCTUAL_STORE_URL", "postgres://u:hunter2@127.0.0.1:1/d")
         .env("PUNCTUAL_QUEUE_URL", "redis://:hunter2@127.0.0.1:1")
         .env("PUNCTUAL_CLUSTER_URL", "etcd://u:hunter2@127.0.0.1:1")

@@ -29,20 +29,20 @@ fn punctual(folder: &Path, arguments: &[&str]) -> Command {
 
 /// The result of a finished command.
 #[derive(Debug)]
-struct Done {
+struct CommandResult {
     status: Option<i32>,
     out: String,
     err: String,
 }
 
-impl From<Output> for Done {
+impl From<Output> for CommandResult {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
         Self { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> Done {
+fn run(folder: &Path, arguments: &[&str]) -> CommandResult {
     punctual(folder, arguments).output().expect("started").into()
 }
 

@@ -207,7 +207,7 @@ fn an_attempt_that_outlives_the_grace_period_is_cut_off_and_recorded() {
 
 /// F81: the log has no reader, and its pipe (64 KiB) is full.
 #[test]
-fn a_log_that_nobody_reads_does_not_hold_up_jobs() {
+fn a_log_without_a_reader_does_not_hold_up_jobs() {
     let folder = folder();
     let mut command = dev(folder.path());
     command.stderr(Stdio::piped()).env("PUNCTUAL_LOG", "trace");

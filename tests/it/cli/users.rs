@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use super::{Done, complaint, folder, punctual, result};
+use super::{CommandResult, complaint, folder, punctual, result};
 
 fn rows(list: &str) -> Vec<Vec<&str>> {
     list.lines().skip(1).map(|row| row.split_whitespace().collect()).collect()
@@ -50,15 +50,36 @@ fn a_user_is_disabled_and_gets_another_password() {
     let first = result(path, &["user", "create", "ann@example.com"]);
     result(path, &["user", "disable", "ann@example.com"]);
     let list = result(path, &["user", "list"]);
-    assert!(list.trim_end().ends_with("disabled"), "{list}");
+    assert!(list.trim_end().ends_with("disabled  user"), "{list}");
     result(path, &["user", "enable", "ann@example.com"]);
     let list = result(path, &["user", "list"]);
-    assert!(list.trim_end().ends_with("active"), "{list}");
+    assert!(list.trim_end().ends_with("active  user"), "{list}");
+    let said = result(path, &["user", "confirm", "ann@example.com"]);
+    assert_eq!(said, "ann@example.com is confirmed\n");
+    let said = result(path, &["user", "unlink", "ann@example.com"]);
+    assert_eq!(said, "ann@example.com has no link to the OpenID provider\n");
+    let said = result(path, &["user", "add-operator", "ann@example.com"]);
+    assert_eq!(said, "ann@example.com is an operator\n");
+    let list = result(path, &["user", "list"]);
+    assert!(list.trim_end().ends_with("active  operator"), "{list}");
+    let said = result(path, &["user", "remove-operator", "ann@example.com"]);
+    assert_eq!(said, "ann@example.com is no longer an operator\n");
+    let list = result(path, &["user", "list"]);
+    assert!(list.trim_end().ends_with("active  user"), "{list}");
     let second = result(path, &["user", "reset-password", "ann@example.com"]);
     assert_ne!(first, second);
     let said = result(path, &["user", "sign-out", "ann@example.com"]);
     assert_eq!(said, "all sessions of ann@example.com have ended\n");
-    for command in ["disable", "enable", "reset-password", "sign-out"] {
+    for command in [
+        "disable",
+        "enable",
+        "confirm",
+        "unlink",
+        "add-operator",
+        "remove-operator",
+        "reset-password",
+        "sign-out",
+    ] {
         let missing = complaint(path, &["user", command, "bob@example.com"], 1);
         assert!(missing.contains("punctual user list"), "{missing}");
     }
@@ -75,7 +96,7 @@ fn a_password_can_be_chosen() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
         child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
-        Done::from(child.wait_with_output().expect("ended"))
+        CommandResult::from(child.wait_with_output().expect("ended"))
     };
     for wrong in ["short\n", "", &"a".repeat(1_025)] {
         let refused = typed(wrong);
@@ -101,7 +122,7 @@ fn an_invitation_is_a_link() {
     assert!(missing.contains("http.public_url"), "{missing}");
     let mut command = punctual(path, &invite);
     command.env("PUNCTUAL_HTTP_PUBLIC_URL", "https://punctual.example/");
-    let done = Done::from(command.output().expect("started"));
+    let done = CommandResult::from(command.output().expect("started"));
     assert_eq!(done.status, Some(0), "{}", done.err);
     let token = done.out.strip_prefix("https://punctual.example/invitation#").expect("a link");
     assert_eq!(token.trim_end().len(), 43);

@@ -92,11 +92,11 @@ async fn outcomes_without_a_claim_are_caught() {
 async fn a_missing_sweep_is_caught() {
     let mut world = World::start(Plan { users: 0, ..with(NO_SWEEP) }).await;
     let leader = world.leader_of(0).await;
-    world.trouble();
+    world.begin_fault();
     world.replicas[leader].at(Point::AfterFire, "die");
     world.replicas[leader].died().await;
     world.restart(leader).await;
-    world.healed();
+    world.end_fault();
     live_for(Duration::from_secs(3)).await;
     caught(&mut world, "I4").await;
 }

@@ -1,5 +1,5 @@
 //! etcd fails, returns and loses data. API calls must succeed meanwhile, so most of these tests
-//! announce no trouble.
+//! announce no fault.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn without_a_quorum_of_etcd_ticks_go_on() {
     world.etcd().kill(0);
     world.etcd().kill(1);
     live_for(A_MINUTE / 2).await;
-    assert_eq!(world.leaders().await, leaders, "nobody has taken a shard over");
+    assert_eq!(world.leaders().await, leaders, "no shard was taken over");
     world.etcd().restart(0);
     world.etcd().restart(1);
     world.etcd().ready().await;
@@ -105,7 +105,7 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     let leader = world.leader_of(0).await;
     world.etcd().kill(0);
     live_for(LEASE * 2).await;
-    world.trouble();
+    world.begin_fault();
     world.replicas[leader].kill();
     within(REPLACED_BY_THE_STORE, "others lead its shards", async || {
         world.leaders().await.iter().all(|(_, place)| *place != leader).then_some(())
@@ -128,7 +128,7 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     for other in (0..world.replicas.len()).filter(|place| *place != leader) {
         world.restart(other).await;
     }
-    world.healed();
+    world.end_fault();
     world.minutes(2.0).await;
     let led: std::collections::BTreeSet<usize> =
         world.leaders().await.into_iter().map(|(_, place)| place).collect();
@@ -136,9 +136,9 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     world.holds().await;
 }
 
-/// How late a tick may be while a leader leaves of which etcd cannot tell: it asks etcd for 2 s to end
-/// its lease there, then ends the one in the store; the others look there every second; and a busy
-/// machine's share.
+/// The maximum lag of a tick while a leader leaves of which etcd cannot tell: it asks etcd for 2 s
+/// to end its lease there, then ends the one in the store; the others look there every second; and
+/// a busy machine's share.
 const HANDED_OVER_BY_THE_STORE: Duration = Duration::from_secs(2 + 1 + 4);
 
 /// A deploy during an outage of etcd: the replica that stops hands its shards over by the store.

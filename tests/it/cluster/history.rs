@@ -25,7 +25,7 @@ pub struct History {
     /// The writes of leaders in order.
     pub writes: Vec<Written>,
     /// The times of faults, and of their possible effects.
-    pub troubles: Vec<Trouble>,
+    pub faults: Vec<FaultPeriod>,
     /// The resource usage of the replicas that lived through the run, before and after.
     pub uses: Vec<Use>,
     /// The responses to a stranger.
@@ -206,7 +206,7 @@ pub enum Written {
 
 /// The time of a fault.
 #[derive(Clone, Debug)]
-pub struct Trouble {
+pub struct FaultPeriod {
     pub begun_at: i64,
     /// The end of its possible effects.
     pub over_at: i64,
@@ -228,13 +228,13 @@ pub struct Use {
 pub struct Probe {
     pub what: String,
     pub of_other: (u16, String),
-    pub of_nobody: (u16, String),
+    pub of_unknown: (u16, String),
 }
 
 impl History {
     /// Returns `true` if a fault may have affected this span.
-    pub fn is_troubled(&self, from_at: i64, to_at: i64) -> bool {
-        self.troubles.iter().any(|trouble| from_at <= trouble.over_at && trouble.begun_at <= to_at)
+    pub fn has_fault(&self, from_at: i64, to_at: i64) -> bool {
+        self.faults.iter().any(|fault| from_at <= fault.over_at && fault.begun_at <= to_at)
     }
 
     /// Returns the requests of a job.

@@ -168,9 +168,9 @@ impl Users {
             let reply = self.call(door, 1, (method, &path.replace("{}", id)), body.as_ref()).await;
             reply.map_or((0, String::new()), |reply| (reply.status, reply.body.to_string()))
         };
-        let nobodys = format!("{}ZZZZZZ", &id[..id.len() - 6]);
+        let unknown = format!("{}ZZZZZZ", &id[..id.len() - 6]);
         let what = format!("{method} {path}");
-        let probe = Probe { what, of_other: ask(id).await, of_nobody: ask(&nobodys).await };
+        let probe = Probe { what, of_other: ask(id).await, of_unknown: ask(&unknown).await };
         self.tape().probes.push(probe);
     }
 

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::load::kinds;
 use super::stores::{LEASE, To};
 use super::world::{A_MINUTE, Plan, REPLACED, USUAL, World};
 use crate::harness::link::Mood;
@@ -32,7 +33,7 @@ impl World {
 
     /// Pauses a leader until others lead its shards, for at most `within_time`, and resumes it.
     async fn sleeps_until_replaced(&mut self, place: usize, within_time: Duration) {
-        self.trouble();
+        self.begin_fault();
         self.replicas[place].close_door();
         self.replicas[place].pause();
         within(within_time, "others lead its shards", async || {
@@ -42,7 +43,7 @@ impl World {
         live_for(LEASE).await;
         self.replicas[place].resume();
         self.replicas[place].ready().await;
-        self.healed();
+        self.end_fault();
         self.minutes(1.0).await;
     }
 }
@@ -55,6 +56,29 @@ async fn a_leader_that_is_cut_off_from_the_queue_alone_fires_on() {
     world.fires_on(GOES_ON);
     let leader = world.leader_of(0).await;
     world.cut_off(leader, &[To::Redis]).await;
+    world.holds().await;
+}
+
+/// Its hints reach no leader. The leaders learn from the store that it lacks the queue, and find
+/// its schedules by comparing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schedules_of_a_replica_that_is_cut_off_from_the_queue_fire_on_time() {
+    let mut world = World::start(USUAL).await;
+    world.fires_on(GOES_ON);
+    let cut_off = world.leader_of(0).await;
+    world.replicas[cut_off].links.set(To::Redis, Mood::Silent);
+    live_for(LEASE * 2).await;
+    for (place, replica) in world.replicas.iter().enumerate() {
+        if place != cut_off {
+            replica.close_door();
+        }
+    }
+    world.part_of_minute(0.3).await;
+    let batch = kinds(&world.users, &world.target.url(""), 40, 1);
+    world.users.create(0, 1, batch).await;
+    world.minutes(3.0).await;
+    world.replicas[cut_off].links.set(To::Redis, Mood::Open);
+    world.minutes(1.0).await;
     world.holds().await;
 }
 

@@ -55,11 +55,11 @@ impl World {
 async fn a_store_that_is_restarted_has_forgotten_nothing_that_was_answered() {
     let mut world = World::start(OWN).await;
     for (stop, away) in [(Stop::Fast, 0), (Stop::Immediate, 0), (Stop::Immediate, 6)] {
-        world.trouble();
+        world.begin_fault();
         world.postgres().stop(stop).await;
         live_for(Duration::from_secs(away)).await;
         world.postgres().restart().await;
-        world.healed();
+        world.end_fault();
         world.all_ready(Duration::from_secs(10)).await;
         world.minutes(0.8).await;
     }
@@ -87,9 +87,9 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_whose_answers_are_lost_are_not_done_twice() {
     let mut world = World::start(USUAL).await;
-    world.trouble();
+    world.begin_fault();
     world.lose_answers_to("COMMIT", 3).await;
-    world.healed();
+    world.end_fault();
     world.minutes(1.0).await;
     world.holds().await;
 }
@@ -101,11 +101,11 @@ async fn commits_whose_answers_are_lost_are_not_done_twice() {
 async fn firings_and_claims_whose_answers_are_lost_cost_no_attempt() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
-    world.trouble();
+    world.begin_fault();
     for text in [FIRES, CLAIMS] {
         world.lose_answers_to(text, 2).await;
     }
-    world.healed();
+    world.end_fault();
     world.calm = true;
     world.minutes(1.0).await;
     let history = world.holds().await;
@@ -190,7 +190,7 @@ async fn two_hundred_jobs_of_a_locked_schedule_hold_up_no_other() {
 /// F33, for all rows that the stages lock. Work that needs none of the locked rows is not delayed.
 /// No job that needs them is lost or sent twice, although the lock lasts longer than a claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locked_states_and_jobs_hold_up_nobody_else() {
+async fn locked_states_and_jobs_hold_up_no_other_account() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
     world.calm = true;
@@ -252,7 +252,7 @@ async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
     let wanted = world.users.create(0, 0, vec![one]).await.remove(0);
     let mut other = world.stores.store.beside().await;
     let lock = lock(&mut other, &wanted).await;
-    world.trouble();
+    world.begin_fault();
     let until_then = Instant::now() + AWAY;
     let waiting =
         (0..200).map(|_| tokio::spawn(insist(world.users.clone(), wanted.clone(), until_then)));
@@ -274,7 +274,7 @@ async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
         refused += user.await.expect("no panic");
     }
     lock.rollback().await.expect("released");
-    world.healed();
+    world.end_fault();
     println!("{refused} calls were refused");
     assert!(refused > 400, "only {refused} calls were refused");
     world.all_ready(Duration::from_secs(10)).await;
@@ -311,11 +311,11 @@ fn uuid_of_job(id: punctual::domain::JobId) -> sqlx::types::Uuid {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
     let mut world = World::start(USUAL).await;
-    world.trouble();
+    world.begin_fault();
     world.replicas[1].links.set(To::Store, Mood::Silent);
     live_for(AWAY).await;
     world.replicas[1].links.set(To::Store, Mood::Open);
-    world.healed();
+    world.end_fault();
     world.all_ready(Duration::from_secs(15)).await;
     world.minutes(1.0).await;
     silent_to_all(&mut world, AWAY).await;
@@ -333,11 +333,11 @@ async fn a_store_that_is_silent_for_a_minute_is_used_again_when_it_speaks() {
 
 /// Makes the store silent to all replicas for `span`, and waits until they are ready again.
 async fn silent_to_all(world: &mut World, span: Duration) {
-    world.trouble();
+    world.begin_fault();
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
     live_for(span).await;
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
-    world.healed();
+    world.end_fault();
     world.all_ready(Duration::from_secs(15)).await;
     world.minutes(1.5).await;
 }
@@ -348,7 +348,7 @@ async fn outcomes_outlive_a_store_that_is_away_when_they_come() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { schedules: 30, settings, ..USUAL }).await;
     let jobs = world.hanging(9, &[3]).await;
-    world.trouble();
+    world.begin_fault();
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Cut));
     world.target.release();
     until("all requests are answered", async || {
@@ -359,7 +359,7 @@ async fn outcomes_outlive_a_store_that_is_away_when_they_come() {
     .await;
     live_for(Duration::from_secs(4)).await;
     world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
-    world.healed();
+    world.end_fault();
     world.minutes(1.0).await;
     let history = world.holds().await;
     for job in history.jobs.iter().filter(|job| jobs.contains(&job.id)) {

@@ -42,7 +42,7 @@ async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
     world.fires_on(REPLACED);
     for point in [Point::BeforeFire, Point::AfterFire, Point::AfterStart, Point::AfterPush] {
         let leader = world.leader_of(0).await;
-        world.trouble();
+        world.begin_fault();
         world.replicas[leader].at(point, "die");
         world.replicas[leader].died().await;
         world.comes_back(leader).await;
@@ -57,7 +57,7 @@ async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
     let mut world = World::start(USUAL).await;
     let leader = world.leader_of(0).await;
     world.part_of_minute(0.5).await;
-    world.trouble();
+    world.begin_fault();
     let mut other = world.stores.store.beside().await;
     let mut lock = other.begin().await.expect("begun");
     make_a_job_that_is_due(&mut lock).await;
@@ -130,7 +130,7 @@ async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
         let part = world.users.dice.unit();
         world.part_of_minute(part).await;
         let leader = world.leader_of(shard).await;
-        world.trouble();
+        world.begin_fault();
         world.replicas[leader].close_door();
         world.replicas[leader].pause();
         live_for(LEASE + Duration::from_secs(5)).await;
@@ -138,10 +138,13 @@ async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
         world.replicas[leader].resume();
         world.steps_down(leader).await;
         world.replicas[leader].ready().await;
-        world.healed();
+        world.end_fault();
         world.minutes(0.7).await;
     }
-    assert!(world.replicas.iter_mut().all(|replica| !replica.has_ended()), "nobody has crashed");
+    assert!(
+        world.replicas.iter_mut().all(|replica| !replica.has_ended()),
+        "no replica has crashed"
+    );
     world.holds().await;
 }
 
@@ -151,7 +154,7 @@ impl World {
     pub async fn wake_a_leader_into_anothers_term(&mut self) {
         let stale = self.leader_of(0).await;
         self.part_of_minute(0.6).await;
-        self.trouble();
+        self.begin_fault();
         self.replicas[stale].at(Point::BeforeFire, "stop");
         self.replicas[stale].paused().await;
         // The leader serves all its shards at once, so it is about to write to each of them.
@@ -178,7 +181,7 @@ impl World {
             self.replicas[place].at_no_point();
             self.replicas[place].resume();
         }
-        self.healed();
+        self.end_fault();
         self.minutes(1.0).await;
     }
 }
@@ -189,7 +192,7 @@ impl World {
     pub async fn wake_a_leader_after_another_has_fired(&mut self) {
         let stale = self.leader_of(0).await;
         self.part_of_minute(0.6).await;
-        self.trouble();
+        self.begin_fault();
         self.replicas[stale].at(Point::BeforeFire, "stop");
         self.replicas[stale].paused().await;
         self.replicas[stale].close_door();
@@ -197,7 +200,7 @@ impl World {
         self.minutes(0.4).await;
         self.replicas[stale].resume();
         self.replicas[stale].ready().await;
-        self.healed();
+        self.end_fault();
         self.minutes(1.0).await;
     }
 }
@@ -217,16 +220,16 @@ async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
     let mut world = World::start(USUAL).await;
     let leader = world.leader_of(0).await;
     let before = (world.leaders().await, world.epochs().await);
-    world.trouble();
+    world.begin_fault();
     for _ in 0..3 {
         world.replicas[leader].pause();
         live_for(LEASE / 2).await;
         world.replicas[leader].resume();
         world.minutes(0.5).await;
     }
-    world.healed();
+    world.end_fault();
     let after = (world.leaders().await, world.epochs().await);
-    assert_eq!(after, before, "nobody else has led, and it has not begun anew");
+    assert_eq!(after, before, "no other replica has led, and it has not begun anew");
     world.holds().await;
 }
 
@@ -239,7 +242,7 @@ async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
     let leader = world.leader_of(0).await;
     let candidate = (leader + 1) % world.replicas.len();
     let third = (leader + 2) % world.replicas.len();
-    world.trouble();
+    world.begin_fault();
     world.replicas[candidate].close_door();
     world.replicas[candidate].pause();
     live_for(LEASE + Duration::from_secs(1)).await;
@@ -252,7 +255,7 @@ async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
     world.steps_down(candidate).await;
     world.replicas[candidate].ready().await;
     world.restart(leader).await;
-    world.healed();
+    world.end_fault();
     world.minutes(2.0).await;
     world.holds().await;
 }
@@ -266,7 +269,7 @@ async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead()
     world.fires_on(REPLACED * 2);
     let leader = world.leader_of(0).await;
     let candidate = (leader + 1) % world.replicas.len();
-    world.trouble();
+    world.begin_fault();
     world.replicas[candidate].at(Point::BeforeRaise, "stop");
     world.replicas[leader].kill();
     world.replicas[candidate].paused().await;
@@ -277,7 +280,7 @@ async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead()
     world.minutes(0.3).await;
     world.replicas[candidate].resume();
     world.replicas[candidate].ready().await;
-    world.healed();
+    world.end_fault();
     world.minutes(3.0).await;
     world.holds().await;
 }
@@ -308,9 +311,9 @@ async fn stopped_in_good_order_one_after_the_other_nothing_is_felt() {
 
 /// F65: after ten minutes without a replica, the catch-up policies decide about the missed ticks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_ten_minutes_without_anybody_the_policies_decide() {
+async fn after_ten_minutes_without_a_replica_the_policies_decide() {
     let mut world = World::start(Plan { factor: 60, schedules: 18, users: 0, ..USUAL }).await;
-    world.trouble();
+    world.begin_fault();
     let begun = world.lapse.now();
     world.replicas.iter_mut().for_each(super::replica::Replica::kill);
     world.minutes(10.0).await;
@@ -321,7 +324,7 @@ async fn after_ten_minutes_without_anybody_the_policies_decide() {
     for replica in &mut world.replicas {
         replica.ready().await;
     }
-    world.healed();
+    world.end_fault();
     world.minutes(4.0).await;
     let history = world.holds().await;
     let missed = |tick: i64| begun < tick && tick < ended - super::lapse::MINUTE;

@@ -1,5 +1,5 @@
 //! Redis fails, returns, loses data, and is slow or full. API calls must succeed meanwhile, so
-//! these tests announce no trouble.
+//! these tests announce no fault.
 
 use std::time::Duration;
 

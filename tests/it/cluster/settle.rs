@@ -30,8 +30,9 @@ const MORE_FILES: u64 = 48 + 100;
 /// it.
 const MORE_BYTES: u64 = 32 << 20;
 
-/// The maximum number of looks for a moment without calls of the store.
-const LOOKS: u32 = 50;
+/// The timeout for a moment without calls of the store. In time lapse the loops of a replica make
+/// nearly one call after the other.
+const TO_A_QUIET_MOMENT: Duration = Duration::from_secs(20);
 
 /// The resource usage of a replica process.
 pub struct Usage {
@@ -58,16 +59,14 @@ impl Usage {
 }
 
 impl Replica {
-    /// Returns the smallest number of concurrent store calls in some looks. Each loop makes a call
-    /// now and then.
+    /// Waits for a moment without store calls, and returns the smallest number that was seen. Each
+    /// loop makes a call now and then, but a call that never ends is seen at every look.
     async fn calls_of_the_store(&self) -> u64 {
+        let begun = Instant::now();
         let mut fewest = u64::MAX;
-        for _ in 0..LOOKS {
+        while fewest > 0 && begun.elapsed() < TO_A_QUIET_MOMENT {
             fewest = fewest.min(self.process().gauge("punctual_store_calls").await);
-            if fewest == 0 {
-                break;
-            }
-            live_for(Duration::from_millis(50)).await;
+            live_for(Duration::from_millis(10)).await;
         }
         fewest
     }
@@ -152,7 +151,7 @@ impl World {
             skips,
             schedules,
             writes: audit::read(self.stores.store.beside().await).await,
-            troubles: self.troubles.clone(),
+            faults: self.faults.clone(),
             uses: self.uses().await,
             probes: tape.probes,
             telling: self.telling.clone(),

@@ -44,6 +44,9 @@ async fn replicas_wait_for_their_servers() {
     }
     world.load().await;
     world.minutes(1.0).await;
-    assert!(world.replicas.iter_mut().all(|replica| !replica.has_ended()), "nobody has given up");
+    assert!(
+        world.replicas.iter_mut().all(|replica| !replica.has_ended()),
+        "no replica has given up"
+    );
     world.holds().await;
 }

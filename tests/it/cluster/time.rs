@@ -48,11 +48,11 @@ async fn a_clock_that_jumps_fires_nothing_early_and_nothing_twice() {
     })
     .await;
     // A replica whose time is uncertain rejects calls until it is certain again.
-    world.trouble();
+    world.begin_fault();
     let left = u64::try_from(from + 6_000 - machine()).unwrap_or(0);
     live_for(Duration::from_millis(left)).await;
     world.minutes(2.0).await;
-    world.healed();
+    world.end_fault();
     world.minutes(1.0).await;
     world.holds().await;
 }

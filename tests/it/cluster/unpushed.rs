@@ -83,7 +83,7 @@ async fn jobs_whose_leader_dies_before_their_tickets_run_once() {
     let once: BTreeSet<_> = world.users.create(0, 1, once.collect()).await.into_iter().collect();
     world.part_of_minute(0.5).await;
     let leader = world.leader_of(0).await;
-    world.trouble();
+    world.begin_fault();
     world.replicas[leader].at(Point::AfterFire, "die");
     world.replicas[leader].died().await;
     let left = world.fired_last_by(&world.replicas[leader].life(), &once).await;
@@ -109,7 +109,7 @@ async fn jobs_that_were_started_by_a_leader_that_dies_go_on_with_their_next_atte
     world.part_of_minute(0.5).await;
     let leader = world.leader_of(0).await;
     let led = world.led_by(leader).await;
-    world.trouble();
+    world.begin_fault();
     world.replicas[leader].at(Point::AfterStart, "die");
     world.replicas[leader].died().await;
     let left = world.running_in(&led).await;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use punctual::domain::Timestamp;
 use punctual::queue::Queue;
-use punctual::queue::redis::{RedisQueue, Settings};
+use punctual::queue::redis::{RedisQueue, RedisSettings};
 use punctual::runtime::{Clock, Random, Tasks};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -196,7 +196,7 @@ async fn a_batch_is_created_as_a_whole_or_not_at_all() {
         let victim = round % world.replicas.len();
         let door = world.replicas[victim].process().public().expect("it serves");
         let users = world.users.clone();
-        world.trouble();
+        world.begin_fault();
         let call = tokio::spawn(async move {
             let what = What::Create { names, minutes: 0 };
             users.ask_at(door, 0, what, Some(&batch.into())).await
@@ -205,7 +205,7 @@ async fn a_batch_is_created_as_a_whole_or_not_at_all() {
         world.replicas[victim].kill();
         cut_off += usize::from(call.await.expect("no panic") == Answer::Lost);
         world.restart(victim).await;
-        world.healed();
+        world.end_fault();
         round += 1;
     }
     let history = world.holds().await;
@@ -217,7 +217,7 @@ async fn a_batch_is_created_as_a_whole_or_not_at_all() {
 async fn tickets_that_come_again_and_again_run_nothing_twice() {
     let mut world = World::start(ONE_AT_A_TIME).await;
     let tasks = Tasks::new();
-    let settings = Settings::parse(&world.stores.redis.url(), "punctual", None, None);
+    let settings = RedisSettings::parse(&world.stores.redis.url(), "punctual", None, None);
     let settings = settings.expect("settings");
     let queue = RedisQueue::start(settings, 8, Clock::system(), Random::seeded(1), &tasks);
     let queue = queue.expect("a queue");

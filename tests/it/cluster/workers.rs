@@ -49,7 +49,7 @@ impl World {
         )
         .fetch_one(&mut self.stores.store.beside().await)
         .await
-        .expect("somebody runs them");
+        .expect("a replica runs them");
         life.split('.').next().and_then(|place| place.parse().ok()).expect("a life")
     }
 
@@ -90,12 +90,12 @@ async fn the_jobs_of_a_killed_executor_go_on_or_have_failed() {
     let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
     let jobs = world.hanging(9, &[1, 3]).await;
     let victim = world.holder().await;
-    world.trouble();
+    world.begin_fault();
     world.replicas[victim].kill();
     world.target.release();
     world.final_within(TAKEN_OVER, &jobs).await;
     world.restart(victim).await;
-    world.healed();
+    world.end_fault();
     let history = world.holds().await;
     let jobs = of(&history, &jobs);
     assert!(lost(&jobs) > 0, "it had some of them");
@@ -112,7 +112,7 @@ async fn the_jobs_of_a_killed_executor_go_on_or_have_failed() {
 
 /// F42: an outcome that arrives after the end of its claim is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_executor_brings_after_its_claim_has_ended_is_dropped() {
+async fn a_result_after_the_end_of_its_claim_is_dropped() {
     let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
     let jobs = world.wake_an_executor_too_late().await;
     let history = world.holds().await;
@@ -130,7 +130,7 @@ impl World {
     pub async fn wake_an_executor_too_late(&mut self) -> BTreeSet<String> {
         let jobs = self.hanging(18, &[3]).await;
         let sleeper = self.holder().await;
-        self.trouble();
+        self.begin_fault();
         self.replicas[sleeper].close_door();
         self.replicas[sleeper].pause();
         self.target.release();
@@ -138,7 +138,7 @@ impl World {
         self.users.look_at_all().await;
         self.replicas[sleeper].resume();
         self.replicas[sleeper].ready().await;
-        self.healed();
+        self.end_fault();
         self.minutes(1.0).await;
         jobs
     }
@@ -151,11 +151,11 @@ async fn executors_that_die_at_any_step_lose_and_double_nothing() {
     let points = [Point::AfterTake, Point::AfterClaim, Point::AfterSend, Point::AfterCommit];
     for (place, point) in points.into_iter().enumerate() {
         let place = place % world.replicas.len();
-        world.trouble();
+        world.begin_fault();
         world.replicas[place].at(point, "die");
         world.replicas[place].died().await;
         world.restart(place).await;
-        world.healed();
+        world.end_fault();
     }
     world.minutes(1.0).await;
     world.holds().await;
@@ -166,7 +166,7 @@ async fn executors_that_die_at_any_step_lose_and_double_nothing() {
 async fn a_job_whose_workers_all_die_fails_with_its_last_attempt() {
     let mut world = World::start(Plan { schedules: 12, users: 1, ..USUAL }).await;
     let jobs = world.hanging(2, &[3]).await;
-    world.trouble();
+    world.begin_fault();
     for attempt in 1..=3 {
         within(TAKEN_OVER, "the attempt is under way", async || {
             let all = jobs.iter().all(|job| world.target.hits_of(job).len() == attempt);
@@ -182,7 +182,7 @@ async fn a_job_whose_workers_all_die_fails_with_its_last_attempt() {
         }
     }
     world.final_within(TAKEN_OVER, &jobs).await;
-    world.healed();
+    world.end_fault();
     let history = world.holds().await;
     for job in of(&history, &jobs) {
         let end = (job.status.as_str(), job.error.as_deref(), history.hits_of(&job.id).count());
@@ -192,7 +192,7 @@ async fn a_job_whose_workers_all_die_fails_with_its_last_attempt() {
 
 /// F43: a large response does not kill a worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_responses_are_cut_and_nobody_dies_of_them() {
+async fn large_responses_are_cut_and_no_replica_dies_of_them() {
     let mut world = World::start(Plan { schedules: 12, users: 1, ..USUAL }).await;
     let fields = json!({ "name": world.users.name() });
     let one = schedule(&world.target.url("/size/30000000"), fields);
@@ -216,14 +216,14 @@ async fn a_stop_during_a_long_attempt_ends_in_time_and_others_go_on_with_it() {
     let leaver = world.holder().await;
     world.replicas[leaver].close_door();
     live_for(Duration::from_millis(500)).await;
-    world.trouble();
+    world.begin_fault();
     world.replicas[leaver].process().terminate();
     let status = world.replicas[leaver].ended(Duration::from_secs(4 + 5)).await;
     assert_eq!(status.code(), Some(1), "not in order, and it says so");
     world.target.release();
     world.final_within(TAKEN_OVER, &jobs).await;
     world.restart(leaver).await;
-    world.healed();
+    world.end_fault();
     let history = world.holds().await;
     let jobs = of(&history, &jobs);
     assert!(lost(&jobs) > 0, "it had some of them");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::audit;
-use super::history::Trouble;
+use super::history::FaultPeriod;
 use super::lapse::{Lapse, machine};
 use super::load::{Users, kinds};
 use super::mutations::Mutations;
@@ -94,7 +94,7 @@ pub struct World {
     pub schedules: Arc<Vec<String>>,
     pub(super) installation: Installation,
     pub(super) living: JoinSet<()>,
-    pub(super) troubles: Vec<Trouble>,
+    pub(super) faults: Vec<FaultPeriod>,
     pub(super) usage: Vec<Usage>,
     /// The maximum lag of a tick, in real milliseconds.
     pub latest_ms: Option<i64>,
@@ -154,7 +154,7 @@ impl World {
             schedules: Arc::default(),
             installation,
             living: JoinSet::new(),
-            troubles: Vec::new(),
+            faults: Vec::new(),
             usage: Vec::new(),
             latest_ms: None,
             held_up: Vec::new(),
@@ -251,15 +251,15 @@ impl World {
     }
 
     /// Records the start of a fault.
-    pub fn trouble(&mut self) {
-        self.troubles.push(Trouble { begun_at: machine(), over_at: i64::MAX });
+    pub fn begin_fault(&mut self) {
+        self.faults.push(FaultPeriod { begun_at: machine(), over_at: i64::MAX });
     }
 
     /// Records the end of a fault. Its effects may last for a while.
-    pub fn healed(&mut self) {
+    pub fn end_fault(&mut self) {
         let aftermath = i64::try_from(AFTERMATH.as_millis()).expect("small");
-        if let Some(trouble) = self.troubles.last_mut() {
-            trouble.over_at = machine() + aftermath;
+        if let Some(fault) = self.faults.last_mut() {
+            fault.over_at = machine() + aftermath;
         }
     }
 
@@ -289,7 +289,7 @@ impl World {
 
     /// Kills a replica, waits until others lead its shards, and restarts it.
     pub async fn outlives(&mut self, place: usize) {
-        self.trouble();
+        self.begin_fault();
         self.replicas[place].kill();
         self.comes_back(place).await;
     }
@@ -298,7 +298,7 @@ impl World {
     pub async fn comes_back(&mut self, place: usize) {
         self.led_without(place).await;
         self.restart(place).await;
-        self.healed();
+        self.end_fault();
     }
 
     /// Waits until other replicas lead all shards.

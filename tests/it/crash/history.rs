@@ -45,13 +45,13 @@ impl History {
         assert!(lost.is_empty(), "triggers were answered and forgotten: {lost:?}");
         let manual = jobs.iter().filter(|job| job["trigger"] == "manual").count();
         let extra = manual - self.jobs.len();
-        assert!(extra <= self.unanswered, "{extra} jobs that nobody asked for");
+        assert!(extra <= self.unanswered, "{extra} jobs without a request");
         for id in &self.schedules {
             let reply = api.get(&format!("/v1/schedules/{id}")).await;
             assert_eq!(reply.status, 200, "a create was answered and forgotten: {reply:?}");
         }
         for hit in target.hits() {
-            assert!(known.contains(&hit.job), "a hit of a job that nobody knows: {hit:?}");
+            assert!(known.contains(&hit.job), "a hit of an unknown job: {hit:?}");
         }
         for job in &jobs {
             let job = api.job(text(job, "id")).await;

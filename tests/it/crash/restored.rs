@@ -81,7 +81,7 @@ async fn a_copy_of_the_file_goes_on_where_nothing_runs_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_nobody_has_started_on_is_no_backup() {
+async fn a_store_without_a_start_is_no_backup() {
     let one = Installation::new(&[]);
     let (status, said) = complaint(one.command(&["restored"])).await;
     assert_eq!(status, Some(1), "{said}");

@@ -46,7 +46,10 @@ async fn tickets_that_cannot_start_are_seldom_taken_and_start_later() {
     let Core { queue, target, tasks, .. } = &core;
     make_jobs(&core.accounts(), &core.schedules(None), target).await;
 
-    let settings = executor::Settings { per_host: 2 * ACCOUNTS, ..executor::Settings::default() };
+    let settings = executor::ExecutorSettings {
+        per_host: 2 * ACCOUNTS,
+        ..executor::ExecutorSettings::default()
+    };
     let executor = core.executor(settings);
     until("all have one under way", async || (target.count() == ACCOUNTS).then_some(())).await;
     let (before, began) = (queue.taken.load(Ordering::Relaxed), Instant::now());

@@ -7,7 +7,7 @@ use crate::harness::app::Service;
 use crate::harness::wait::until;
 
 #[tokio::test]
-async fn a_delete_ends_what_waits_and_lets_finish_what_runs() {
+async fn a_delete_ends_waiting_jobs_and_lets_running_ones_finish() {
     let service = Service::start().await;
     let schedule = service.api.create(&service.target.url("/hang"), json!({})).await;
     let path = format!("/v1/schedules/{schedule}");

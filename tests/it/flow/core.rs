@@ -12,14 +12,15 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
 use punctual::executor::{self, Executor};
+use punctual::local_executor::Runner;
 use punctual::outbound;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Capacity, Changes, Due, Index, Member, Queue, QueueError, Result, Verdict, Window,
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, QueueError, RateVerdict, Result, Window,
 };
 use punctual::runtime::{Clock, Random, Tasks};
-use punctual::schedules::{self, Runner, Schedules};
-use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::schedules::{self, Schedules};
+use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 use punctual::store::{JobStore, LeadershipStore, NewJob, WriteContext};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
@@ -46,13 +47,14 @@ pub struct Core {
 impl Core {
     pub async fn start(plans: Plans) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let settings = Settings::new(folder.path().join("punctual.db"));
+        let settings = SqliteSettings::new(folder.path().join("punctual.db"));
         let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("opened"));
         store.migrate().await.expect("migrated");
         let shards = store.set_up_shards(1).await.expect("set up");
         let (clock, random, tasks) = (Clock::system(), Random::seeded(3), Tasks::new());
         let allow = vec!["127.0.0.0/8".parse().expect("a network")];
-        let outbound = outbound::Settings { allow, ..outbound::Settings::default() };
+        let outbound =
+            outbound::OutboundSettings { allow, ..outbound::OutboundSettings::default() };
         let client = outbound::Client::new(outbound, clock.clone(), &tasks).expect("a client");
         let (queue, target, plans) = (Arc::default(), Recorder::start().await, Arc::new(plans));
         Self { queue, target, tasks, plans, store, shards, client, clock, random, folder }
@@ -65,7 +67,7 @@ impl Core {
 
     /// Creates commands. With `beside`, that executor may run their jobs.
     pub fn schedules(&self, beside: Option<&Executor>) -> Schedules {
-        Schedules::new(schedules::Parts {
+        Schedules::new(schedules::ScheduleParts {
             store: self.store.clone(),
             queue: self.queue.clone(),
             outbound: self.client.clone(),
@@ -82,7 +84,8 @@ impl Core {
     pub async fn job(&self, account: AccountId, schedule: ScheduleId) -> Ticket {
         let now = self.clock.now();
         let entry = AuditId::new(now, self.random.bits());
-        let write = WriteContext { account, now, author: Author::SERVICE, entry, once: None };
+        let write =
+            WriteContext { account, now, author: Author::SERVICE, entry, idempotency: None };
         let job = NewJob { id: JobId::new(now, self.random.bits()), schedule };
         let made = self.store.create_job(&write, &job, None).await.expect("made");
         made.ticket().expect("a schedule")
@@ -97,8 +100,8 @@ impl Core {
         holder
     }
 
-    pub fn executor(&self, settings: executor::Settings) -> Executor {
-        let parts = executor::Parts {
+    pub fn executor(&self, settings: executor::ExecutorSettings) -> Executor {
+        let parts = executor::ExecutorParts {
             alerts: Arc::default(),
             store: self.store.clone(),
             queue: self.queue.clone(),
@@ -123,6 +126,8 @@ pub struct WatchedQueue {
     pub pushed: AtomicUsize,
     /// `true` while the queue rejects pushes and takes.
     pub is_away: AtomicBool,
+    /// `true` while the queue replaces one that replicas share.
+    pub is_replacement: AtomicBool,
     /// The number of reads of the due index.
     looks: AtomicUsize,
     /// The shard whose due index does not respond.
@@ -165,7 +170,7 @@ impl Queue for WatchedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         self.inner.rebuild(shard, epoch, entries).await
     }
@@ -174,7 +179,7 @@ impl Queue for WatchedQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         self.inner.set_due(shard, epoch, entries).await
     }
@@ -220,7 +225,12 @@ impl Queue for WatchedQueue {
         self.inner.take(now, room).await
     }
 
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         self.inner.count(subject, windows, now).await
     }
 
@@ -241,6 +251,6 @@ impl Queue for WatchedQueue {
     }
 
     fn is_away(&self) -> bool {
-        self.inner.is_away()
+        self.is_replacement.load(Ordering::Relaxed)
     }
 }

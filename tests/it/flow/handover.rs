@@ -9,6 +9,7 @@ use punctual::domain::request_body::object;
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::executor::{self, Executor};
+use punctual::local_executor::Runner;
 use punctual::schedules::Schedules;
 use serde_json::json;
 
@@ -16,8 +17,8 @@ use super::core::Core;
 use crate::harness::wait::{live_for, until};
 
 /// Settings with one slot, so that an executor is soon full.
-fn narrow() -> executor::Settings {
-    executor::Settings { slots: 1, ..executor::Settings::default() }
+fn narrow() -> executor::ExecutorSettings {
+    executor::ExecutorSettings { slots: 1, ..executor::ExecutorSettings::default() }
 }
 
 /// Creates a schedule whose requests hang until the target releases them.
@@ -46,7 +47,7 @@ async fn stop(core: &Core, executor: &Executor) {
 async fn they_start_while_the_queue_is_away() {
     let core = Core::start(Plans::default()).await;
     core.queue.is_away.store(true, Ordering::Relaxed);
-    let executor = core.executor(executor::Settings::default());
+    let executor = core.executor(executor::ExecutorSettings::default());
     let schedules = core.schedules(Some(&executor));
     let (account, id) = schedule(&core, &schedules).await;
     for count in 1..=3 {
@@ -81,7 +82,7 @@ async fn those_that_there_is_no_room_for_wait_in_the_queue() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn those_that_a_stop_meets_are_started_or_queued() {
     let core = Core::start(Plans::default()).await;
-    let executor = core.executor(executor::Settings::default());
+    let executor = core.executor(executor::ExecutorSettings::default());
     let (account, id) = schedule(&core, &core.schedules(None)).await;
     let mut jobs = Vec::new();
     for _ in 0..3 {
@@ -106,7 +107,7 @@ async fn those_that_a_stop_meets_are_started_or_queued() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn none_starts_and_none_is_lost_after_a_stop() {
     let core = Core::start(Plans::default()).await;
-    let executor = core.executor(executor::Settings::default());
+    let executor = core.executor(executor::ExecutorSettings::default());
     let schedules = core.schedules(Some(&executor));
     let (account, id) = schedule(&core, &schedules).await;
     stop(&core, &executor).await;

@@ -38,7 +38,7 @@ async fn the_idempotency_key_is_the_same_on_every_attempt() {
 }
 
 #[tokio::test]
-async fn what_the_user_sets_wins() {
+async fn headers_of_the_user_win() {
     let service = Service::start().await;
     let headers = json!({
         "User-Agent": "mine/1",

@@ -84,7 +84,7 @@ async fn users_cannot_forge_a_signature() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_signed_is_not() {
+async fn requests_without_signing_are_not_signed() {
     let service = Service::start().await;
     let schedule = service.api.create(&service.target.url("/ok"), json!({})).await;
     let hit = async || {

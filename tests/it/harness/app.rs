@@ -105,8 +105,13 @@ impl Service {
 
     /// Returns the secrets that sign the requests of the default account, newest first.
     pub async fn signing_secrets(&self) -> Vec<String> {
+        self.signing_secrets_of("first").await
+    }
+
+    /// Returns the secrets that sign the requests of an account, newest first.
+    pub async fn signing_secrets_of(&self, account: &str) -> Vec<String> {
         let accounts = self.app().accounts();
-        let account = accounts.named("first").await.expect("the usual one");
+        let account = accounts.named(account).await.expect("it exists");
         let secrets = accounts.signing_secrets(&account).await.expect("listed");
         secrets.into_iter().filter_map(|one| Some(one.secret?.reveal().to_string())).collect()
     }

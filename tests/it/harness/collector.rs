@@ -21,7 +21,7 @@ use super::certificates::ServerFiles;
 
 /// The spans that the collector has received.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Received>>>);
+struct ReceivedTraces(Arc<Mutex<Vec<Received>>>);
 
 /// A span and the details of the call that delivered it.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ impl Received {
 }
 
 #[tonic::async_trait]
-impl TraceService for Kept {
+impl TraceService for ReceivedTraces {
     async fn export(
         &self,
         request: Request<ExportTraceServiceRequest>,
@@ -66,7 +66,7 @@ impl TraceService for Kept {
 /// A collector that runs until it is dropped.
 pub struct Collector {
     address: SocketAddr,
-    kept: Kept,
+    kept: ReceivedTraces,
     serving: tokio::task::JoinHandle<()>,
 }
 
@@ -79,7 +79,7 @@ impl Drop for Collector {
 impl Collector {
     /// Listens on `address`, with TLS if certificate files are given.
     pub async fn start(address: SocketAddr, tls: Option<&ServerFiles>) -> Self {
-        let kept = Kept::default();
+        let kept = ReceivedTraces::default();
         let incoming = TcpIncoming::bind(address).expect("a free port");
         let address = incoming.local_addr().expect("bound");
         let read = |path| std::fs::read(path).expect("a file");

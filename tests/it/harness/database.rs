@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punctual::store::postgres::{PostgresStore, Settings};
+use punctual::store::postgres::{PostgresSettings, PostgresStore};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
 
@@ -36,8 +36,8 @@ impl Database {
         url(&self.name)
     }
 
-    pub fn settings(&self) -> Settings {
-        Settings::new(self.url())
+    pub fn settings(&self) -> PostgresSettings {
+        PostgresSettings::new(self.url())
     }
 
     pub fn open(&self) -> PostgresStore {
@@ -106,7 +106,8 @@ async fn template(server: &mut PgConnection) -> String {
     if !exists {
         let mut beside = connect("postgres").await;
         run(&mut beside, &format!("CREATE DATABASE making_{name}")).await;
-        let store = PostgresStore::open(&Settings::new(url(&format!("making_{name}"))), &sealer());
+        let store =
+            PostgresStore::open(&PostgresSettings::new(url(&format!("making_{name}"))), &sealer());
         let store = store.expect("open");
         store.migrate().await.expect("migrate");
         store.close().await;

@@ -9,6 +9,8 @@ pub mod dns;
 pub mod keys;
 pub mod line;
 pub mod link;
+pub mod openid;
+pub mod pages;
 pub mod postgres;
 pub mod process;
 pub mod provider;

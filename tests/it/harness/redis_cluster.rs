@@ -41,7 +41,7 @@ impl RedisCluster {
         let ranges: Vec<(u32, u32, Vec<redis::Value>)> =
             self.nodes[0].run(slots.arg("SLOTS")).await;
         let range = ranges.into_iter().find(|(from, to, _)| (*from..=*to).contains(&slot));
-        let (.., node) = range.expect("each slot is somebody's");
+        let (.., node) = range.expect("each slot has an owner");
         let port: u16 = redis::from_redis_value(node[1].clone()).expect("a port");
         self.nodes.iter().position(|node| node.port == port).expect("one of them")
     }

@@ -5,10 +5,12 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use punctual::runtime::Random;
 use tempfile::TempDir;
 
 use super::certificates::ServerFiles;
@@ -32,18 +34,35 @@ pub fn shared(variable: &str) -> String {
     })
 }
 
-/// Returns a port that was free a moment ago.
+/// The ports for servers. Linux takes the ports of outgoing connections from 32,768 on, so none of
+/// them can take a port of these before its server listens.
+const PORTS: Range<u16> = 12_000..32_000;
+
+/// Returns a port that was free a moment ago. It is a random one, so that tests that run at once
+/// get different ones.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
+    free_port_of(PORTS)
 }
 
 /// Returns a free port for a node of a Redis Cluster. The nodes talk to each other on the port
 /// 10,000 above it, so that port is free too.
 pub fn free_node_port() -> u16 {
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let fits = |port: &u16| port.checked_add(10_000).is_some_and(is_free);
-    std::iter::repeat_with(free_port).find(fits).expect("one of many")
+    let nodes = PORTS.start..PORTS.end - 10_000;
+    let fits = |port: &u16| is_free(port + 10_000);
+    std::iter::repeat_with(|| free_port_of(nodes.clone())).find(fits).expect("one of many")
+}
+
+fn free_port_of(ports: Range<u16>) -> u16 {
+    let random = Random::system();
+    let mut next = || {
+        let place = random.bits() % u128::from(ports.end - ports.start);
+        ports.start + u16::try_from(place).expect("below the number of ports")
+    };
+    std::iter::repeat_with(&mut next).find(|port| is_free(*port)).expect("one of many")
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
 /// Returns `true` if a process listens on a port of this machine.

@@ -8,7 +8,7 @@ use punctual::domain::audit::Author;
 use punctual::domain::plan::UNLIMITED;
 use punctual::operations::canary::{Rest, account};
 use punctual::runtime::{Clock, Random, Worker};
-use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 use punctual::store::{SharedStore, WriteContext};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -117,7 +117,7 @@ async fn a_canary_that_is_switched_off_rests() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_could_judge_in_time_is_judged_later() {
+async fn checks_that_were_not_judged_in_time_are_judged_later() {
     let mut installation = installation();
     let server = installation.serve().await;
     within(PATIENCE, "it judges", async || {
@@ -135,16 +135,16 @@ async fn what_nobody_could_judge_in_time_is_judged_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_rest_yet_rests_later_and_once() {
+async fn a_check_that_cannot_rest_yet_rests_later_and_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
-    let store = SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open");
+    let store = SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open");
     store.migrate().await.expect("migrate");
     let store: SharedStore = Arc::new(store);
     let (now, random) = (Clock::system().now(), Random::system());
     let write = || {
         let entry = AuditId::new(now, random.bits());
-        WriteContext { account: account(), now, author: Author::SERVICE, entry, once: None }
+        WriteContext { account: account(), now, author: Author::SERVICE, entry, idempotency: None }
     };
     assert!(store.create_account(&write(), "punctual-canary", UNLIMITED).await.expect("created"));
     let is_suspended = async || {

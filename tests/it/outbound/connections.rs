@@ -51,7 +51,7 @@ async fn a_request_that_may_no_longer_be_sent_is_not_written_to_a_new_connection
 /// A second response without a request never becomes the response to the next request, least of all
 /// to one of another account.
 #[tokio::test]
-async fn an_unsolicited_response_reaches_nobody() {
+async fn an_unsolicited_response_reaches_no_request() {
     let target = Target::start(ALLOWED, |mut peer: Peer| async move {
         loop {
             let request = peer.request().await?;

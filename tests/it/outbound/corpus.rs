@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use punctual::domain::outcome::ErrorCode;
-use punctual::outbound::{RefusedUrl, Settings};
+use punctual::outbound::{OutboundSettings, RefusedUrl};
 
 use super::{AMPLE, Caller, FORBIDDEN, get};
 use crate::harness::dns::{Answer, Dns};
@@ -66,8 +66,10 @@ async fn no_spelling_of_an_inside_url_reaches_the_inside() {
     dns.script("mapped.test", [Answer::addresses(&["::ffff:127.0.0.1"], 60)]);
     let redis = Answer::addresses(&["127.0.0.1"], 60);
     dns.script("alias.test", [Answer::Alias("redis.internal.test", Box::new(redis))]);
-    let caller =
-        Caller::strictly(Settings { dns_servers: vec![dns.address()], ..Settings::default() });
+    let caller = Caller::strictly(OutboundSettings {
+        dns_servers: vec![dns.address()],
+        ..OutboundSettings::default()
+    });
 
     let port = inside.port();
     let mut urls: Vec<_> = HOSTS.iter().map(|host| format!("http://{host}:{port}/")).collect();
@@ -114,7 +116,7 @@ async fn no_spelling_of_an_inside_url_reaches_the_inside() {
 
 #[tokio::test]
 async fn a_url_is_refused_when_it_is_given_with_the_words_of_the_contract() {
-    let caller = Caller::strictly(Settings::default());
+    let caller = Caller::strictly(OutboundSettings::default());
     let refused = |url: &str| caller.client.check(url).expect_err(url);
     assert_eq!(refused("http://0x7f.1/"), RefusedUrl::DisallowedAddress);
     assert_eq!(refused("http://a.localhost/"), RefusedUrl::DisallowedAddress);
@@ -134,7 +136,7 @@ async fn a_url_is_refused_when_it_is_given_with_the_words_of_the_contract() {
 #[tokio::test]
 async fn open_and_closed_ports_of_the_inside_look_the_same() {
     let inside = Target::answering(FORBIDDEN, OK).await;
-    let caller = Caller::strictly(Settings::default());
+    let caller = Caller::strictly(OutboundSettings::default());
     let open = caller.get(&inside.url("/")).await;
     let closed = caller.get("http://127.0.0.1:9/").await;
     let filtered = caller.get("http://10.255.255.1/").await;

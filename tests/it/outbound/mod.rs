@@ -17,7 +17,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method};
 use punctual::domain::AccountId;
 use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response};
-use punctual::outbound::{Client, Request, Settings};
+use punctual::outbound::{Client, OutboundSettings, Request};
 use punctual::runtime::{Clock, Tasks};
 
 /// The allowed address, with a free port.
@@ -36,22 +36,22 @@ struct Caller {
 impl Caller {
     /// Creates a caller that may only call 127.0.0.2.
     fn new() -> Self {
-        Self::with(Settings::default())
+        Self::with(OutboundSettings::default())
     }
 
     /// Creates such a caller with a name server of the test.
     fn asking(dns: SocketAddr) -> Self {
-        Self::with(Settings { dns_servers: vec![dns], ..Settings::default() })
+        Self::with(OutboundSettings { dns_servers: vec![dns], ..OutboundSettings::default() })
     }
 
     /// Creates such a caller with other settings.
-    fn with(settings: Settings) -> Self {
+    fn with(settings: OutboundSettings) -> Self {
         let allow = vec!["127.0.0.2/32".parse().expect("a network")];
-        Self::strictly(Settings { allow, ..settings })
+        Self::strictly(OutboundSettings { allow, ..settings })
     }
 
     /// Creates a caller with exactly these settings.
-    fn strictly(settings: Settings) -> Self {
+    fn strictly(settings: OutboundSettings) -> Self {
         let tasks = Tasks::new();
         let client = Client::new(settings, Clock::system(), &tasks).expect("sound settings");
         Self { client, _tasks: tasks }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hickory_proto::op::ResponseCode;
 use punctual::domain::outcome::ErrorCode;
-use punctual::outbound::Settings;
+use punctual::outbound::OutboundSettings;
 
 use super::{ALLOWED, AMPLE, Caller, FORBIDDEN, account, failure, get, response};
 use crate::harness::dns::{Answer, Dns};
@@ -47,7 +47,7 @@ async fn rebinding_never_reaches_the_inside() {
         let url = format!("http://{name}:{}/", public.port());
         assert_eq!(response(caller.get(&url).await).status, 200);
         failure(caller.get(&url).await, ErrorCode::BlockedAddress, false);
-        assert_eq!(dns.asked(&name), 2, "each answer is judged, and nobody asks twice");
+        assert_eq!(dns.asked(&name), 2, "each answer is judged, and no name is asked for twice");
     }
     assert_eq!((public.connections(), inside.connections()), (500, 0));
 }
@@ -95,10 +95,10 @@ async fn a_dead_address_gives_way_to_the_next() {
     let dns = Dns::start().await;
     dns.script("some.test", [Answer::addresses(&["127.0.0.3", "127.0.0.2"], 60)]);
     let allow = vec!["127.0.0.2/31".parse().expect("a network")];
-    let caller = Caller::strictly(Settings {
+    let caller = Caller::strictly(OutboundSettings {
         allow,
         dns_servers: vec![dns.address()],
-        ..Settings::default()
+        ..OutboundSettings::default()
     });
     let exchange = caller.get(&format!("http://some.test:{}/", target.port())).await;
     assert_eq!(response(exchange).status, 200);
@@ -125,7 +125,7 @@ async fn names_that_lead_nowhere_say_so() {
 }
 
 #[tokio::test]
-async fn reserved_names_ask_nobody() {
+async fn reserved_names_are_not_asked_for() {
     let dns = Dns::start().await;
     dns.script("x.invalid", [Answer::addresses(&["127.0.0.2"], 60)]);
     dns.script("x.localhost", [Answer::addresses(&["127.0.0.2"], 60)]);
@@ -136,10 +136,10 @@ async fn reserved_names_ask_nobody() {
 
     let target = Target::answering(FORBIDDEN, CLOSING).await;
     let allow = vec!["127.0.0.1/32".parse().expect("a network")];
-    let caller = Caller::strictly(Settings {
+    let caller = Caller::strictly(OutboundSettings {
         allow,
         dns_servers: vec![dns.address()],
-        ..Settings::default()
+        ..OutboundSettings::default()
     });
     let exchange = caller.get(&format!("http://x.localhost:{}/", target.port())).await;
     assert_eq!(response(exchange).status, 200, "loopback is allowed here");

@@ -151,7 +151,7 @@ async fn bytes_beyond_the_length_are_not_part_of_the_response() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_a_network_error() {
+async fn an_answer_that_is_not_http_is_a_network_error() {
     for bytes in [
         "SSH-2.0-OpenSSH_9.6\r\n",
         "-ERR unknown command\r\n",

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use punctual::domain::outcome::{ErrorCode, Exchange};
-use punctual::outbound::Settings;
+use punctual::outbound::OutboundSettings;
 use rustls::ServerConfig;
 
 use super::{ALLOWED, Caller, failure, get, response};
@@ -25,10 +25,10 @@ async fn call(authority: &Authority, config: ServerConfig, name: &str) -> Exchan
     let target = Target::start_tls(ALLOWED, config, serve).await;
     let dns = Dns::start().await;
     dns.script(name, [Answer::addresses(&["127.0.0.2"], 60)]);
-    let caller = Caller::with(Settings {
+    let caller = Caller::with(OutboundSettings {
         dns_servers: vec![dns.address()],
         ca_certificates: vec![authority.pem()],
-        ..Settings::default()
+        ..OutboundSettings::default()
     });
     let exchange = caller.get(&format!("https://{name}:{}/?s3cret", target.port())).await;
     assert_eq!(target.requests().len(), usize::from(exchange.result.is_ok()));
@@ -43,8 +43,10 @@ async fn a_valid_certificate_is_believed() {
     assert_eq!(response(exchange).body, b"ok");
     let by_address = authority.server(&["127.0.0.2"]);
     let target = Target::start_tls(ALLOWED, by_address, serve).await;
-    let caller =
-        Caller::with(Settings { ca_certificates: vec![authority.pem()], ..Settings::default() });
+    let caller = Caller::with(OutboundSettings {
+        ca_certificates: vec![authority.pem()],
+        ..OutboundSettings::default()
+    });
     for reused in [false, true] {
         let exchange = caller.get(&format!("https://{}/", target.address())).await;
         assert_eq!(exchange.timings.connect_ms.is_none(), reused);
@@ -112,8 +114,10 @@ async fn a_connection_that_breaks_after_the_handshake_is_a_network_error() {
         peer.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort").await
     })
     .await;
-    let caller =
-        Caller::with(Settings { ca_certificates: vec![authority.pem()], ..Settings::default() });
+    let caller = Caller::with(OutboundSettings {
+        ca_certificates: vec![authority.pem()],
+        ..OutboundSettings::default()
+    });
     let exchange = caller.get(&format!("https://{}/", target.address())).await;
     failure(exchange, ErrorCode::Network, true);
 }

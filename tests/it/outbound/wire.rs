@@ -43,7 +43,7 @@ async fn a_body_has_its_exact_length_and_none_is_said_to_be_none() {
 }
 
 #[tokio::test]
-async fn what_the_user_says_of_himself_wins() {
+async fn the_user_agent_of_the_user_wins() {
     let target = Target::answering(ALLOWED, OK).await;
     let headers =
         r#"{"User-Agent":"me","Accept-Encoding":"gzip","X-Api-Key":"s3cret","Accept":"a/b"}"#;
@@ -97,7 +97,7 @@ async fn no_header_can_change_the_framing() {
 }
 
 #[tokio::test]
-async fn redirects_are_the_result_and_nobody_follows_them() {
+async fn redirects_are_the_result_and_are_not_followed() {
     let inside = Target::answering(FORBIDDEN, OK).await;
     let elsewhere = Target::answering(ALLOWED, OK).await;
     let long = format!("http://{}@x.test/", "u".repeat(2_048));

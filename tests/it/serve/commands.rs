@@ -4,7 +4,7 @@ use super::world::World;
 
 /// A command uses the time of the store, as the replicas do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_command_notes_is_of_the_stores_time() {
+async fn commands_note_the_time_of_the_store() {
     let world = World::new(&[]).await;
     for (name, wrong_ms) in [("fast", 600_000), ("slow", -600_000)] {
         let mut command = world.command(&["account", "create", name]);

@@ -104,7 +104,7 @@ async fn before_and_after_installing_all_is_well_and_nothing_is_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_as_it_should_be_is_told_with_what_to_do() {
+async fn each_finding_is_told_with_a_remedy() {
     let redis = RedisServer::start(&["--maxmemory", "100mb"]).await;
     let policy = |policy: &str| {
         let mut set = redis::cmd("CONFIG");

@@ -71,7 +71,7 @@ fn sorted(mut records: Vec<Value>) -> Vec<Value> {
 }
 
 /// A secret in the wrong place is exported as unreadable.
-async fn what_is_spoiled_is_said_to_be(one: &Installation, kinds: &BTreeMap<String, Vec<Value>>) {
+async fn an_export_names_corrupt_fields(one: &Installation, kinds: &BTreeMap<String, Vec<Value>>) {
     let options = SqliteConnectOptions::new().filename(one.file());
     let mut beside: SqliteConnection = options.connect().await.expect("opened");
     let spoil = "UPDATE schedule_versions SET body = headers WHERE retired_at IS NULL";
@@ -140,7 +140,7 @@ async fn an_export_says_what_the_api_says() {
         assert!(!text.contains(absent), "{absent}");
     }
 
-    what_is_spoiled_is_said_to_be(&one, &kinds).await;
+    an_export_names_corrupt_fields(&one, &kinds).await;
 
     // A printed export has the same jobs.
     let printed = one.run(&["account", "export", "first"]);

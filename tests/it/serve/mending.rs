@@ -30,7 +30,7 @@ async fn waits(replica: &mut Replica, state: &str, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_server_refuses_can_be_allowed() {
+async fn a_refused_write_can_be_allowed() {
     let world = World::new(&[]).await;
     let mut beside = world.beside().await;
     let user = format!("user_{}", world.prefix.replace('-', "_"));

@@ -153,6 +153,7 @@ async fn add_users(installation: &Installation) {
     for sql in [
         "INSERT INTO invitations SELECT randomblob(16), account_id, 'bob@example.com', 'member',
              randomblob(32), 1, 9000000000000 FROM memberships",
+        "INSERT INTO identities SELECT randomblob(16), id, 'https://id.example', '7', 1 FROM users",
         "INSERT INTO sessions SELECT randomblob(16), id, randomblob(32), 1, 2, 3 FROM users",
         "INSERT INTO password_resets SELECT randomblob(16), id, randomblob(32), 1, 2 FROM users",
     ] {

@@ -36,6 +36,8 @@ async fn members_shards_leaders_and_epochs_are_shown() {
         .into();
     assert_eq!(json["servers"], Value::from(servers));
     assert!(json["installation"].is_string(), "{json}");
+    let idle = json!({ "jobs": 0, "oldestJobMs": 0, "alerts": 0, "oldestAlertMs": 0 });
+    assert_eq!(json["waiting"], idle);
     for shard in json["shards"].as_array().expect("shards") {
         assert_eq!((&shard["tickLagMs"], &shard["jobLagMs"]), (&json!(0), &json!(0)), "{json}");
     }
@@ -64,11 +66,11 @@ async fn members_shards_leaders_and_epochs_are_shown() {
         assert!(table.contains(part), "{table}");
     }
     let rows = table.lines().filter(|line| line.contains("0.000 s")).count();
-    assert_eq!(rows, usize::from(SHARDS), "{table}");
+    assert_eq!(rows, usize::from(SHARDS) + ["jobs", "alerts"].len(), "{table}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_nobody_does_is_late() {
+async fn work_without_a_worker_is_late() {
     let world = World::new(&[]).await;
     // This sets up the store.
     world.replica(&[]).await.stop().await;

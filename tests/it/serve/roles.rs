@@ -31,7 +31,7 @@ async fn one_takes_the_calls_and_another_does_the_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_has_made_another_shows_and_changes() {
+async fn a_replica_shows_and_changes_schedules_of_another() {
     let target = Recorder::start().await;
     let world = World::new(&[]).await;
     let key = world.key();

@@ -32,7 +32,8 @@ const WRITES: &str = "
     INSERT INTO audit_log (id, account_id, actor, action, object, origin)
     SELECT gen_random_uuid(), id, 'service', 'thing.done', 'thing_1', 'service' FROM accounts;
     INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
-    SELECT account_id, id, 0, 0, 1, 'weather' FROM schedules;";
+    SELECT account_id, id, now.ms, now.ms, 1, 'weather' FROM schedules,
+        (SELECT (extract(epoch FROM now()) * 1000)::bigint AS ms) AS now;";
 
 /// Waits until each of the three schedules has run a tick that is not due yet.
 async fn all_tick(world: &World) {

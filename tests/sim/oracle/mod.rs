@@ -12,7 +12,7 @@ use punctual::domain::schedule::Skip;
 use punctual::domain::{ScheduleId, Timestamp};
 
 use crate::alerts;
-use crate::history::Known;
+use crate::history::KnownSchedule;
 use crate::target::Hit;
 use crate::world::World;
 
@@ -34,7 +34,7 @@ impl Seen {
 /// A schedule and all facts about it.
 pub struct Case<'a> {
     pub id: ScheduleId,
-    pub known: &'a Known,
+    pub known: &'a KnownSchedule,
     /// Oldest first.
     pub jobs: Vec<&'a Seen>,
     pub skips: Vec<Skip>,
@@ -62,7 +62,7 @@ pub async fn judge(world: &mut World) -> usize {
     }
     seen.reverse();
     let mut broken = Vec::new();
-    broken.extend(hits.keys().map(|job| format!("a hit of {job}, which nobody knows")));
+    broken.extend(hits.keys().map(|job| format!("a hit of the unknown {job}")));
     broken.extend(world.target.wrong().into_iter().map(|what| format!("a strange hit: {what}")));
     broken.extend(promises(world, &seen));
     for seen in &seen {
@@ -95,7 +95,7 @@ fn promises(world: &World, seen: &[Seen]) -> Vec<String> {
     let promised: HashSet<_> = world.history.promised.iter().copied().collect();
     let extra = by_users.difference(&promised).count();
     if extra > world.history.unanswered {
-        broken.push(format!("{extra} jobs that nobody asked for"));
+        broken.push(format!("{extra} jobs without a request"));
     }
     broken
 }

@@ -1,23 +1,28 @@
 //! Imports between the modules of the crate.
 //!
 //! The modules have ranks, and data and calls flow in one direction. The table in `ranks` says
-//! which modules may import which. In addition, two modules of the same parent must not import each
-//! other.
+//! which modules may import which. In addition, modules of the same parent must not import each
+//! other, neither directly nor in a circle.
 
 mod ranks;
 mod references;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::rust::{is_test_file, test_files};
 use crate::tree::{Finding, Tree};
 use ranks::Unit;
 use references::{Modules, Reference, module_of, references};
 
+/// The path of a module.
+type Module = Vec<String>;
+/// An import: the importing module and the imported one.
+type Edge = (Module, Module);
+
 fn check(tree: &Tree) -> Vec<Finding> {
     let (modules, tests) = (Modules::of(tree), test_files(tree));
     let mut findings = Vec::new();
-    let mut edges: BTreeMap<(Vec<String>, Vec<String>), String> = BTreeMap::new();
+    let mut edges: BTreeMap<Edge, String> = BTreeMap::new();
     for file in tree.rust("src/").filter(|file| !is_test_file(&tests, &file.path)) {
         let from = module_of(&file.path);
         if let Some(unranked) = Unit::of(&from).unranked() {
@@ -32,16 +37,49 @@ fn check(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
-    for ((a, b), place) in &edges {
-        if let Some(back) = edges.get(&(b.clone(), a.clone()))
-            && a < b
-        {
-            let (a, b) = (a.join("::"), b.join("::"));
-            let what = format!("`{a}` and `{b}` import each other (back at {back})");
+    findings.extend(circles(&edges));
+    findings
+}
+
+/// Finds the imports by which modules of the same parent depend on themselves. `edges` are the
+/// imports between such modules, with their places. Each import that closes a circle is found once,
+/// with the shortest way back.
+fn circles(edges: &BTreeMap<Edge, String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut closed = BTreeSet::new();
+    for ((from, to), place) in edges {
+        let Some(mut circle) = way(edges, to, from) else { continue };
+        circle.sort_unstable();
+        if closed.insert(circle.clone()) {
+            let names: Vec<_> =
+                circle.iter().map(|module| format!("`{}`", module.join("::"))).collect();
+            let what = format!("{} import each other in a circle", names.join(", "));
             findings.push(Finding::new(place, what));
         }
     }
     findings
+}
+
+/// Returns the modules on the shortest way along imports, both ends included.
+fn way<'e>(
+    edges: &'e BTreeMap<Edge, String>,
+    from: &'e Module,
+    to: &Module,
+) -> Option<Vec<&'e Module>> {
+    let mut before = BTreeMap::from([(from, None)]);
+    let mut next = VecDeque::from([from]);
+    while let Some(module) = next.pop_front() {
+        if module == to {
+            return Some(std::iter::successors(Some(module), |at| before[at]).collect());
+        }
+        for (_, target) in edges.keys().filter(|(source, _)| source == module) {
+            if !before.contains_key(target) {
+                before.insert(target, Some(module));
+                next.push_back(target);
+            }
+        }
+    }
+    None
 }
 
 /// Returns the violation of a reference that the rank of its module forbids.
@@ -120,7 +158,19 @@ mod tests {
             ("src/domain/d.rs", "use super::a::A;"),
             ("src/domain/mod.rs", "mod a; mod b; mod d; pub use a::A;"),
         ]);
-        assert_finds(&check(&tree), &["`domain::a` and `domain::b` import each other"]);
+        assert_finds(&check(&tree), &["`domain::a`, `domain::b` import each other in a circle"]);
+    }
+
+    #[test]
+    fn finds_circles_of_three_modules() {
+        let tree = Tree::of(&[
+            ("src/domain/a.rs", "use super::b::B;"),
+            ("src/domain/b.rs", "use super::c::C;"),
+            ("src/domain/c.rs", "use super::a::A;"),
+            ("src/domain/mod.rs", "mod a; mod b; mod c;"),
+        ]);
+        let expected = "`domain::a`, `domain::b`, `domain::c` import each other in a circle";
+        assert_finds(&check(&tree), &[expected]);
     }
 
     #[test]

@@ -10,18 +10,20 @@ pub struct Unit {
 }
 
 /// The rank of each top-level module. Adapters have the rank [`ADAPTER`].
-const RANKS: [(&str, u8); 22] = [
+const RANKS: [(&str, u8); 24] = [
     ("domain", 0),
     ("telemetry", 1),
     ("runtime", 2),
     ("store", CONTRACT),
     ("queue", CONTRACT),
     ("cluster", CONTRACT),
+    ("local_executor", CONTRACT),
     ("outbound", CONTRACT),
     ("channels", CONTRACT),
     ("schedules", COMMANDS),
     ("accounts", COMMANDS),
     ("notifications", COMMANDS),
+    ("inspection", COMMANDS),
     ("scheduler", ADAPTER),
     ("executor", ADAPTER),
     ("notify", ADAPTER),
@@ -44,7 +46,7 @@ const DOOR: u8 = 5;
 const CONFIG: u8 = 6;
 
 /// The commands and queries that all entry points share.
-const COMMAND_MODULES: [&str; 3] = ["schedules", "accounts", "notifications"];
+const COMMAND_MODULES: [&str; 4] = ["schedules", "accounts", "notifications", "inspection"];
 
 /// The contracts and their adapters.
 const ADAPTERS: [(&str, &[&str]); 3] = [
@@ -52,6 +54,10 @@ const ADAPTERS: [(&str, &[&str]); 3] = [
     ("queue", &["memory", "redis"]),
     ("cluster", &["single", "etcd"]),
 ];
+
+/// The contracts that another contract is made of.
+const CONTRACTS_ON_CONTRACTS: [(&str, &str); 2] =
+    [("channels", "outbound"), ("local_executor", "store")];
 
 fn is_settings(item: &str) -> bool {
     item.ends_with("Settings")
@@ -87,7 +93,10 @@ impl Unit {
         }
         match own {
             0..CONTRACT => theirs < own,
-            CONTRACT => theirs < CONTRACT || (self.name == "channels" && other.name == "outbound"),
+            CONTRACT => {
+                let uses = (self.name.as_str(), other.name.as_str());
+                theirs < CONTRACT || CONTRACTS_ON_CONTRACTS.contains(&uses)
+            }
             ADAPTER if self.adapter.is_some() => {
                 theirs < CONTRACT || self.name == other.name && other.adapter.is_none()
             }

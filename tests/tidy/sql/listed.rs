@@ -115,6 +115,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("statements", "SELECT m.account_id FROM memberships"),
     ("statements", "DELETE FROM invitations WHERE digest = $1"),
     ("statements", "SELECT EXISTS (SELECT 1 FROM invitations WHERE digest"),
+    ("statements", "SELECT digest FROM invitations WHERE expires_at"),
     // The keys that were used, with the accounts that authentication found.
     ("accounts", "SELECT id FROM api_keys WHERE id IN (SELECT r.id FROM {used})"),
     ("accounts", "UPDATE api_keys SET last_used_at"),

@@ -6,6 +6,7 @@
 
 mod listed;
 mod queries;
+mod unfinished;
 
 use std::collections::BTreeSet;
 

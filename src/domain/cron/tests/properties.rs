@@ -97,7 +97,7 @@ fn next(ticks: &[i64], after: i64) -> Option<i64> {
     ticks.iter().copied().find(|&tick| tick > after)
 }
 
-/// Compares one cadence with the walk, over a whole window and over the given parts of it.
+/// Compares one recurrence with the walk, over a whole window and over the given parts of it.
 fn compare(
     expression: &str,
     timezone: Tz,

@@ -210,7 +210,7 @@ fn timezones() {
 }
 
 #[test]
-fn a_cadence_says_which_text_is_wrong() {
+fn a_recurrence_says_which_text_is_wrong() {
     let error = |expression, timezone| Recurrence::parse(expression, timezone).unwrap_err();
     assert_eq!(error("x", "UTC"), InvalidRecurrence::Cron(InvalidCron::FieldCount(1)));
     assert_eq!(error("* * * * *", "x"), InvalidRecurrence::Timezone(InvalidTimezone));

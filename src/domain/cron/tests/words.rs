@@ -1,7 +1,7 @@
 //! Tests descriptions, previews and warnings.
 
 use super::at;
-use crate::domain::cron::{Cron, Recurrence, Run, describe, preview, warnings};
+use crate::domain::cron::{Cron, FutureRun, Recurrence, describe, preview, warnings};
 
 #[test]
 fn descriptions() {
@@ -185,7 +185,7 @@ fn warnings_about_the_clock() {
     );
 }
 
-fn first_run(expression: &str, timezone: &str, from: &str) -> Run {
+fn first_run(expression: &str, timezone: &str, from: &str) -> FutureRun {
     preview(&Recurrence::parse(expression, timezone).unwrap(), at(from), 1).remove(0)
 }
 

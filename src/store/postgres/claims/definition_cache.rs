@@ -26,7 +26,7 @@ const USUAL: usize = 512;
 const KEPT: Duration = Duration::from_mins(10);
 
 /// The cache of definitions.
-pub(in super::super) struct DefinitionCache {
+pub(in crate::store::postgres) struct DefinitionCache {
     read: Cache<VersionId, Arc<Definition>, Bytes>,
     /// The time of the last clearing, on the monotonic clock.
     begun: Mutex<Duration>,
@@ -35,10 +35,10 @@ pub(in super::super) struct DefinitionCache {
 
 /// The cached definitions of a batch.
 #[derive(Default)]
-pub(in super::super) struct CachedDefinitions(HashMap<VersionId, Arc<Definition>>);
+pub(in crate::store::postgres) struct CachedDefinitions(HashMap<VersionId, Arc<Definition>>);
 
 /// A definition that was read for a job.
-pub(in super::super) struct New {
+pub(in crate::store::postgres) struct New {
     job: JobId,
     version: VersionId,
     definition: Arc<Definition>,
@@ -58,14 +58,14 @@ impl Weighter<VersionId, Arc<Definition>> for Bytes {
 }
 
 impl DefinitionCache {
-    pub(in super::super) fn new(clock: Clock) -> Self {
+    pub(in crate::store::postgres) fn new(clock: Clock) -> Self {
         let begun = Mutex::new(clock.monotonic());
         let usual = usize::try_from(BYTES).map_or(0, |bytes| bytes / USUAL);
         Self { read: Cache::with_weighter(usual, BYTES, Bytes), begun, clock }
     }
 
     /// Returns the cached definitions of these versions.
-    pub(in super::super) fn known(
+    pub(in crate::store::postgres) fn cached(
         &self,
         versions: impl Iterator<Item = VersionId>,
     ) -> CachedDefinitions {
@@ -74,7 +74,7 @@ impl DefinitionCache {
     }
 
     /// Caches definitions that were read, except those of damaged jobs.
-    pub(in super::super) fn keep(&self, new: Vec<New>, damaged: &[Unreadable]) {
+    pub(in crate::store::postgres) fn keep(&self, new: Vec<New>, damaged: &[Unreadable]) {
         for New { job, version, definition } in new {
             if damaged.iter().all(|damaged| damaged.job != job) {
                 self.read.insert(version, definition);
@@ -93,13 +93,13 @@ impl DefinitionCache {
 }
 
 impl CachedDefinitions {
-    pub(in super::super) fn of(&self, version: VersionId) -> Option<&Definition> {
+    pub(in crate::store::postgres) fn of(&self, version: VersionId) -> Option<&Definition> {
         self.0.get(&version).map(|definition| &**definition)
     }
 
     /// Returns the definitions that were read for these jobs, with secrets encrypted as they are
     /// stored. Leaves out cached versions, and those whose requests are signed.
-    pub(in super::super) fn new_of(&self, claimed: &[Claimed]) -> Vec<New> {
+    pub(in crate::store::postgres) fn new_of(&self, claimed: &[Claimed]) -> Vec<New> {
         let is_new = |claimed: &&Claimed| {
             !claimed.definition.sign_requests && self.of(claimed.version).is_none()
         };
@@ -139,16 +139,16 @@ mod tests {
     fn they_are_known_for_a_while() {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let definitions = DefinitionCache::new(clock.clone());
-        let is_known = || {
+        let is_cached = || {
             let version = VersionId::from_bytes([1; 16]);
-            definitions.known([version].into_iter()).of(version).is_some()
+            definitions.cached([version].into_iter()).of(version).is_some()
         };
         for _ in 0..2 {
             definitions.keep(vec![new(1)], &[]);
             clock.advance(KEPT / 2);
-            assert!(is_known());
+            assert!(is_cached());
             clock.advance(KEPT / 2);
-            assert!(!is_known());
+            assert!(!is_cached());
         }
     }
 

@@ -7,7 +7,7 @@ use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::contract::claims::ACCOUNTS_AT_ONCE;
 use crate::store::corrupt_rows::ReadableRow;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 
 /// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
 const WAITING: &str = "
@@ -32,11 +32,11 @@ const LATE_OF: &str = "
     WHERE j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)";
 
 /// Returns a page of accounts with waiting jobs, and the oldest late jobs of each.
-pub(in super::super) async fn of_each(
+pub(in crate::store::postgres) async fn of_each(
     connection: &mut PgConnection,
     before: Timestamp,
     after: Option<AccountId>,
-) -> Outcome<(Vec<AccountId>, Vec<ReadableRow<JobId, Ticket>>)> {
+) -> SqlResult<(Vec<AccountId>, Vec<ReadableRow<JobId, Ticket>>)> {
     let query = sqlx::query_scalar(WAITING).bind(after.unwrap_or(AccountId::from_bytes([0; 16])));
     let query = query.bind(i64::from(ACCOUNTS_AT_ONCE));
     let accounts: Vec<AccountId> = query.fetch_all(&mut *connection).await?;

@@ -1,4 +1,4 @@
-//! Claims: taken, renewed, found late or expired.
+//! Claims: takes and renews them, and finds late jobs and expired claims.
 
 pub(super) mod definition_cache;
 pub(super) mod late;
@@ -22,24 +22,21 @@ use crate::domain::{AccountId, JobId, Timestamp};
 use crate::runtime::faults;
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::deletion::GOING;
-use crate::store::contract::signing::{SealedSecret, SecretRow};
+use crate::store::contract::signing::{JobSecrets, SealedSecret, SecretRow};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::fault::{Outcome, Remedy};
+use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::unfit;
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Result, Unreadable,
 };
 
-/// A job that was claimed, and what can be read of it.
+/// A claimed job: its data, or the reason why its row cannot be read.
 pub(super) struct Taken {
     pub(super) job: JobId,
     attempt: u8,
     claimed: std::result::Result<(Claimed, Option<Vec<SealedSecret>>), String>,
 }
-
-/// What is to sign the requests of jobs, of those that sign.
-pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
 
 impl FromRow<'_, PgRow> for Taken {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
@@ -48,27 +45,28 @@ impl FromRow<'_, PgRow> for Taken {
 }
 
 impl Taken {
-    /// As a row says, but for what is known of its version, which is not in it then.
-    pub(super) fn read(row: &PgRow, known: &CachedDefinitions) -> sqlx::Result<Self> {
+    /// Reads a row. The definition of a cached version is taken from `known`, because the row does
+    /// not contain it.
+    pub(super) fn read(row: &PgRow, definitions: &CachedDefinitions) -> sqlx::Result<Self> {
         Ok(Self {
             job: row.try_get("id")?,
             attempt: number::<i16, _>(row, "attempt_number")?,
-            claimed: claimed(row, known).map_err(|error| error.to_string()),
+            claimed: claimed(row, definitions).map_err(|error| error.to_string()),
         })
     }
 }
 
 fn claimed(
     row: &PgRow,
-    known: &CachedDefinitions,
+    definitions: &CachedDefinitions,
 ) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
     let secrets: Option<String> = row.try_get("signing_secrets")?;
     let read = |json: String| {
         let rows = serde_json::from_str(&json).ok().and_then(SecretRow::read);
-        rows.ok_or_else(|| unfit("signing_secrets", "not what is stored of a secret"))
+        rows.ok_or_else(|| unfit("signing_secrets", "not a list of secrets"))
     };
     let version = row.try_get("version_id")?;
-    let definition = known.of(version).cloned();
+    let definition = definitions.of(version).cloned();
     let claimed = Claimed {
         job: row.try_get("id")?,
         account: row.try_get("account_id")?,
@@ -87,7 +85,8 @@ fn claimed(
     Ok((claimed, secrets.map(read).transpose()?))
 }
 
-/// What an executor needs of a claimed job's version `v`, and of the secrets that sign at `$now`.
+/// The columns that an executor needs to send a claimed job: those of its version `v`, and the
+/// account's secrets that sign at `$now`.
 macro_rules! to_send {
     ($job:literal, $now:literal) => {
         concat!(
@@ -107,12 +106,13 @@ macro_rules! to_send {
 }
 pub(super) use to_send;
 
-/// The rows are locked in the order of their ids, and then written.
+/// Locks the rows that are free, in the order of their ids, and then claims them. Parameters:
+/// executor, time, jobs.
 ///
-/// They are looked up by key. The status is compared as another type, which keeps the planner from the
-/// index of what is due: it may take a long queue for a short one. What one part has found is looked
-/// up by the next as an array: a join would be left to statistics, and those of the present minute are
-/// always wrong.
+/// The rows must be found by primary key. The cast of `status` keeps the planner from the index of
+/// due jobs, which it may take for short when the queue is long. The update gets the locked ids as
+/// an array: the plan of a join would depend on statistics, which are always outdated for jobs of
+/// the present minute.
 const CLAIM: &str = concat!(
     "WITH free AS MATERIALIZED (
         SELECT id, attempt_number = 0 AND wake_at > created_at AS was_held FROM runs
@@ -133,7 +133,8 @@ const CLAIM: &str = concat!(
     " FROM taken AS t LEFT JOIN schedule_versions AS v ON v.id = t.version_id"
 );
 
-/// What a claim has brought, without a lock: nobody else can change that while the claim lasts.
+/// Reads the jobs that a claim has taken, with the parameters of [`CLAIM`]. It needs no lock: no
+/// other executor can change these columns while the claim lasts.
 const RECALL: &str = concat!(
     "SELECT t.id, t.account_id, t.schedule_id, t.shard, t.version_id, t.trigger, t.attempt_number,
             t.max_attempts, t.started_at, t.attempt_started_at, false AS was_held, ",
@@ -144,7 +145,8 @@ const RECALL: &str = concat!(
       AND t.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)"
 );
 
-/// A lease that somebody else is just removing is left to them.
+/// Creates or extends a lease, and removes old leases without running jobs. Leases whose rows
+/// another transaction has locked, for example to remove them, are skipped.
 const RENEW: &str = "
     WITH over AS (
         DELETE FROM executors
@@ -156,8 +158,9 @@ const RENEW: &str = "
     INSERT INTO executors AS e (id, alive_until) VALUES ($1, $2)
     ON CONFLICT (id) DO UPDATE SET alive_until = greatest(e.alive_until, excluded.alive_until)";
 
-/// Without a lock: who claims or ends one of them meanwhile has it, and a claim of it finds nothing.
-/// The index has no ids: jobs of one start, of which a round of firing makes some hundreds, are sorted.
+/// Takes no locks. If another transaction claims or ends one of the jobs meanwhile, a claim of the
+/// returned ticket finds nothing. The index has no ids, so jobs with the same start are sorted: a
+/// batch of firings makes some hundreds of them.
 const LATE: &str = "
     SELECT j.id, j.shard, j.account_id, v.host_key, j.wake_at
     FROM runs AS j JOIN schedule_versions AS v ON v.id = j.version_id
@@ -165,7 +168,8 @@ const LATE: &str = "
       AND j.account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     ORDER BY j.wake_at, j.id LIMIT $2";
 
-/// Of the executors that are lost, which are few, whatever else runs or has finished.
+/// Starts from the expired leases, which are few, so the cost does not depend on the number of
+/// other jobs.
 const EXPIRED: &str = "
     SELECT r.id, r.attempt_number, r.max_attempts, e.id AS claimed_by, e.alive_until
     FROM executors AS e
@@ -232,7 +236,8 @@ impl ClaimStore for PostgresStore {
             })
             .await
         };
-        // The cheap way first; the other one only if rows are held, or were changed meanwhile.
+        // Tries the cheaper way first. The other one is only needed if rows are locked, or were
+        // changed meanwhile.
         let committed = match with(Manner::Trusting).await {
             Err(fault) if fault.remedy == Remedy::PassOver => with(Manner::Passing).await,
             committed => committed,
@@ -255,7 +260,7 @@ impl ClaimStore for PostgresStore {
             })
         });
         let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.corrupt_rows.leave_out("job", rows))
+        Ok(self.shared.corrupt_rows.leave_out("job", rows))
     }
 
     async fn late_of_each(
@@ -267,7 +272,7 @@ impl ClaimStore for PostgresStore {
             Box::pin(late::of_each(connection, before, after))
         });
         let (accounts, rows) = found.await?;
-        Ok((self.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
+        Ok((self.shared.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
@@ -279,7 +284,7 @@ impl ClaimStore for PostgresStore {
             })
         });
         let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.corrupt_rows.leave_out("job", rows))
+        Ok(self.shared.corrupt_rows.leave_out("job", rows))
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
@@ -290,12 +295,12 @@ impl ClaimStore for PostgresStore {
             })
         });
         let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.corrupt_rows.leave_out("job", rows))
+        Ok(self.shared.corrupt_rows.leave_out("job", rows))
     }
 }
 
 impl PostgresStore {
-    /// What [`CLAIM`] or [`RECALL`] brings of these jobs.
+    /// Runs [`CLAIM`] or [`RECALL`] for these jobs.
     async fn claims(
         &self,
         operation: &'static str,
@@ -306,23 +311,24 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        let (jobs, corrupt_rows): (Arc<[JobId]>, _) = (jobs.into(), self.corrupt_rows.clone());
+        let (jobs, corrupt_rows): (Arc<[JobId]>, _) =
+            (jobs.into(), self.shared.corrupt_rows.clone());
         let claims = self.executor.run(operation, Within::Statement, move |connection| {
             Box::pin(claimed_by(connection, query, claim, jobs.clone(), corrupt_rows.clone()))
         });
         let (claims, secrets) = claims.await?;
-        Ok(self.encrypted_fields.open_claims(claims, secrets))
+        Ok(self.shared.encrypted_fields.open_claims(claims, secrets))
     }
 }
 
-/// The claimed jobs, in the order in which they were asked for.
+/// Returns the claimed jobs in the order of `jobs`.
 async fn claimed_by(
     connection: &mut PgConnection,
     query: &'static str,
     claim: Claim,
     jobs: Arc<[JobId]>,
     corrupt_rows: Arc<CorruptRows>,
-) -> Outcome<(Claims, Secrets)> {
+) -> SqlResult<(Claims, JobSecrets)> {
     let rows: Vec<ReadableRow<JobId, Taken>> = sqlx::query_as(query)
         .bind(claim.executor)
         .bind(claim.now)
@@ -336,8 +342,8 @@ async fn claimed_by(
 }
 
 /// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.
-pub(super) fn sort(jobs: Vec<Taken>, corrupt_rows: &CorruptRows) -> (Claims, Secrets) {
-    let (mut claims, mut secrets) = (Claims::default(), Secrets::new());
+pub(super) fn sort(jobs: Vec<Taken>, corrupt_rows: &CorruptRows) -> (Claims, JobSecrets) {
+    let (mut claims, mut secrets) = (Claims::default(), JobSecrets::new());
     for Taken { job, attempt, claimed } in jobs {
         match claimed {
             Ok((claimed, sealed)) => {

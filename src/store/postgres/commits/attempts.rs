@@ -6,17 +6,17 @@ use crate::domain::outcome::{Exchange, Response};
 use crate::store::postgres::connection::values::{bounds, column};
 use crate::store::sql::encoding::timings_text;
 use crate::store::sql::ending::Ending;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::response::{body_text, headers_text, without_nul};
 use crate::store::{Completion, End};
 
 /// Records the ended attempts whose outcome is retryable. A response is stored only for the last
 /// attempt of an unfinished job: a finished job has it in its own row.
-pub(in super::super) async fn keep(
+pub(in crate::store::postgres) async fn keep(
     connection: &mut PgConnection,
     completions: &[Completion],
     endings: &[Ending],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     forget_responses(connection, completions, endings).await?;
     let retried = endings.iter().filter_map(|ending| {
         let completion = &completions[ending.place];
@@ -68,7 +68,7 @@ async fn forget_responses(
     connection: &mut PgConnection,
     completions: &[Completion],
     endings: &[Ending],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let followed = |ending: &&Ending| completions[ending.place].attempt > 1;
     let jobs: Vec<_> = endings.iter().filter(followed).map(|ending| ending.job).collect();
     if jobs.is_empty() {

@@ -1,4 +1,4 @@
-//! The rows that a batch of ends of attempts is about.
+//! Reads and locks the rows that a batch of ended attempts concerns.
 
 use sqlx::PgConnection;
 
@@ -6,21 +6,23 @@ use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::ending::Running;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::read_rows;
 
-/// Locked before the jobs, as by everybody. Which schedule a job is of never changes, so it can be
-/// read without a lock.
-pub(in super::super) const STATES: &str = "
+/// Locks the states of the jobs' schedules, in the order of the schedules' ids. Like every
+/// transaction, a commit locks states before jobs. The schedule of a job never changes, so it is
+/// read without a lock. Parameter: jobs.
+pub(in crate::store::postgres) const STATES: &str = "
     SELECT st.schedule_id, st.active_job_id, st.held_job_id
     FROM (SELECT DISTINCT shard, schedule_id FROM runs WHERE id = ANY ($1)) AS of_jobs
     JOIN schedule_state AS st
         ON st.shard = of_jobs.shard AND st.schedule_id = of_jobs.schedule_id
     ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
 
-/// The jobs that run the attempt under the claim that a completion names, looked up one by one in
-/// the order of their ids.
-pub(in super::super) const RUNNING: &str = "
+/// Reads the jobs that run the attempt that a completion names, under the claim that it names. They
+/// are looked up one by one, in the order of their ids. Parameters: places of the completions,
+/// jobs, attempts, executors.
+pub(in crate::store::postgres) const RUNNING: &str = "
     SELECT c.place, j.*
     FROM (SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
                         AS c (place, job, attempt, executor) ORDER BY job, place) AS c
@@ -33,11 +35,11 @@ pub(in super::super) const RUNNING: &str = "
         OFFSET 0
     ) AS j";
 
-/// The state of a schedule of the batch, as far as its jobs follow each other.
-pub(in super::super) struct State {
-    pub(in super::super) schedule: ScheduleId,
-    pub(in super::super) active: Option<JobId>,
-    pub(in super::super) held: Option<JobId>,
+/// The state of a schedule of the batch: its active job, and the held job that may follow.
+pub(in crate::store::postgres) struct LockedState {
+    pub(in crate::store::postgres) schedule: ScheduleId,
+    pub(in crate::store::postgres) active: Option<JobId>,
+    pub(in crate::store::postgres) held: Option<JobId>,
 }
 
 read_rows! {
@@ -45,23 +47,23 @@ read_rows! {
         place as i64, schedule: "schedule_id", shard, max_attempts as i16, started_at,
         attempt_started_at, stop as i16,
     }
-    State { schedule: "schedule_id", active: "active_job_id", held: "held_job_id" }
+    LockedState { schedule: "schedule_id", active: "active_job_id", held: "held_job_id" }
 }
 
-/// What is stored of a batch.
-pub(in super::super) struct Rows {
-    pub(in super::super) states: Vec<State>,
-    pub(in super::super) running: Vec<Running>,
+/// The stored rows of a batch.
+pub(in crate::store::postgres) struct Rows {
+    pub(in crate::store::postgres) states: Vec<LockedState>,
+    pub(in crate::store::postgres) running: Vec<Running>,
 }
 
 impl Rows {
-    /// Reads them by variants of [`STATES`] and [`RUNNING`].
-    pub(in super::super) async fn read(
+    /// Reads the rows with variants of [`STATES`] and [`RUNNING`].
+    pub(in crate::store::postgres) async fn read(
         connection: &mut PgConnection,
         completions: &[Completion],
         states_by: &'static str,
         running_by: &'static str,
-    ) -> Outcome<Self> {
+    ) -> SqlResult<Self> {
         let states = states(connection, completions, states_by).await?;
         let all: Vec<_> = completions.iter().enumerate().collect();
         let running = running(connection, &all, running_by).await?;
@@ -69,24 +71,24 @@ impl Rows {
     }
 }
 
-/// The states of the jobs' schedules, by a variant of [`STATES`].
-pub(in super::super) async fn states(
+/// Reads the states of the jobs' schedules with a variant of [`STATES`].
+pub(in crate::store::postgres) async fn states(
     connection: &mut PgConnection,
     completions: &[Completion],
     query: &'static str,
-) -> Outcome<Vec<State>> {
+) -> SqlResult<Vec<LockedState>> {
     let jobs: Vec<JobId> = completions.iter().map(|completion| completion.job).collect();
     let query = sqlx::query_as(query).bind(&jobs);
     Ok(query.fetch_all(connection).await?)
 }
 
-/// The jobs that completions, which are at these places of a batch, are for; by a variant of
-/// [`RUNNING`].
-pub(in super::super) async fn running(
+/// Reads the jobs of completions with a variant of [`RUNNING`]. Each completion comes with its
+/// place in the batch.
+pub(in crate::store::postgres) async fn running(
     connection: &mut PgConnection,
     completions: &[(usize, &Completion)],
     query: &'static str,
-) -> Outcome<Vec<Running>> {
+) -> SqlResult<Vec<Running>> {
     if completions.is_empty() {
         return Ok(Vec::new());
     }

@@ -5,20 +5,20 @@ use std::collections::{HashMap, HashSet};
 
 use sqlx::PgConnection;
 
-use super::batch::{RUNNING, Rows, STATES, State, running, states};
+use super::batch::{LockedState, RUNNING, Rows, STATES, running, states};
 use super::passing::{Busy, lock_followers, lock_free};
-use super::runs::{Counted, count_runs};
+use super::runs::{CountedStates, count_runs};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults;
 use crate::store::sql::alert_rows::AlertState;
 use crate::store::sql::ending::{Ending, Running};
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::runs::counts;
 use crate::store::{Completion, StoreErrorKind};
 
 /// The way in which a batch deals with locked and changed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Manner {
+pub(in crate::store::postgres) enum Manner {
     /// Waits for the states of the schedules, and does not lock the jobs, which would cost as much
     /// as writing them. It takes the jobs as their claims have returned them, or reads them without
     /// a lock. So the decision holds only if the jobs are still unchanged when they are written.
@@ -31,23 +31,23 @@ pub(in super::super) enum Manner {
 
 /// The results for the jobs of a batch.
 #[derive(Default)]
-pub(in super::super) struct Settled {
+pub(in crate::store::postgres) struct Settled {
     /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
     /// of an attempt.
-    pub(in super::super) endings: Vec<Ending>,
+    pub(in crate::store::postgres) endings: Vec<Ending>,
     /// The places in the batch of the ends that have to wait for locked rows.
-    pub(in super::super) busy: Busy,
+    pub(in crate::store::postgres) busy: Busy,
     /// The schedules that have a notification preference, in the state before this batch.
-    pub(in super::super) alerts: Vec<AlertState>,
+    pub(in crate::store::postgres) alerts: Vec<AlertState>,
 }
 
 /// Decides what becomes of the jobs, and counts it in the states of their schedules. The states
 /// stay locked until the transaction ends.
-pub(in super::super) async fn settle(
+pub(in crate::store::postgres) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
     manner: Manner,
-) -> Outcome<Settled> {
+) -> SqlResult<Settled> {
     match manner {
         Manner::Trusting => settle_unlocked(connection, completions).await,
         Manner::Passing => settle_free(connection, completions).await,
@@ -57,7 +57,7 @@ pub(in super::super) async fn settle(
 async fn settle_unlocked(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> Outcome<Settled> {
+) -> SqlResult<Settled> {
     let (mut running_jobs, mut untold) = (Vec::with_capacity(completions.len()), Vec::new());
     for (place, completion) in completions.iter().enumerate() {
         match Running::told(place, completion) {
@@ -75,7 +75,7 @@ async fn settle_unlocked(
         true => Vec::new(),
         false => states(connection, completions, STATES).await?,
     };
-    let Counted { mut states, alerts } = count_runs(connection, &endings).await?;
+    let CountedStates { mut states, alerts } = count_runs(connection, &endings).await?;
     known.append(&mut states);
     find_active(&mut endings, &known);
     Ok(Settled { endings, alerts, ..Settled::default() })
@@ -84,7 +84,7 @@ async fn settle_unlocked(
 async fn settle_free(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> Outcome<Settled> {
+) -> SqlResult<Settled> {
     let (Rows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
     running.retain(|row| !busy.contains(&row.place));
     let mut endings = endings(completions, running)?;
@@ -92,12 +92,12 @@ async fn settle_free(
     let waiting = lock_followers(connection, &states, &endings).await?;
     endings.retain(|ending| !waiting.contains(&ending.place));
     busy.extend(waiting);
-    let Counted { alerts, .. } = count_runs(connection, &endings).await?;
+    let CountedStates { alerts, .. } = count_runs(connection, &endings).await?;
     Ok(Settled { endings, busy, alerts })
 }
 
 /// Returns the ends in the order of the batch, because the streak of failures depends on it.
-fn endings(completions: &[Completion], mut running: Vec<Running>) -> Outcome<Vec<Ending>> {
+fn endings(completions: &[Completion], mut running: Vec<Running>) -> SqlResult<Vec<Ending>> {
     running.sort_unstable_by_key(|row| row.place);
     let damaged = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
     let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
@@ -111,7 +111,7 @@ fn endings(completions: &[Completion], mut running: Vec<Running>) -> Outcome<Vec
 }
 
 /// Marks the jobs that are the active jobs of their schedules.
-fn find_active(endings: &mut [Ending], states: &[State]) {
+fn find_active(endings: &mut [Ending], states: &[LockedState]) {
     let active: HashMap<ScheduleId, Option<JobId>> =
         states.iter().map(|state| (state.schedule, state.active)).collect();
     for ending in endings {

@@ -20,7 +20,7 @@ use crate::runtime::faults;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::timings_text;
 use crate::store::sql::ending::{EndedJob, Ending};
-use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::sql::job_rows::history_columns;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
@@ -32,13 +32,13 @@ use ending::{Manner, Settled, settle};
 /// The approximate maximum size, in bytes, of the responses in one statement.
 const ROUND_BYTES: usize = 4_194_304;
 
-/// Commits a batch.
+/// Commits a batch. `manner` says how it deals with locked and changed rows.
 pub(super) async fn commit(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: Arc<[Completion]>,
     manner: Manner,
-) -> Outcome<Committed> {
+) -> SqlResult<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
     let mut committed = Committed { fates, ..Committed::default() };
     let Settled { endings, busy, alerts } = settle(connection, &completions, manner).await?;
@@ -77,9 +77,10 @@ fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [End
     rounds
 }
 
-/// The condition that a job is unchanged since its claim or since it was read. It is a CASE, so
-/// that the planner does not estimate by it: by plain conditions, or by bounds on the ids, it would
-/// expect no rows among the newest jobs, and compare each row with each.
+/// The condition that a job is unchanged since its claim or since it was read. It is a CASE,
+/// because the planner makes no estimate from a CASE. From plain conditions, or from bounds on the
+/// ids, it would expect no rows among the newest jobs, and would join by comparing every pair of
+/// rows.
 macro_rules! still_claimed {
     () => {
         "r.id = c.job AND r.id = ANY ($2)
@@ -111,7 +112,7 @@ const END: &str = concat!(
     FROM ended"
 );
 
-/// Lets jobs wait for their next attempt.
+/// Makes jobs PENDING until their next attempt.
 const RETRY: &str = concat!(
     "UPDATE runs AS r SET status = 0, wake_at = c.retry_at, claimed_by = NULL, updated_at = $1
     FROM unnest($2::uuid[], $3::smallint[], $4::uuid[], $5::smallint[], $6::bigint[])
@@ -125,7 +126,7 @@ async fn write(
     now: Timestamp,
     completions: &[Completion],
     round: &[Ending],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
         round.iter().partition(|ending| ending.status.is_final());
     let of = |ending: &&Ending| &completions[ending.place];
@@ -159,6 +160,7 @@ async fn write(
             .bind(column(&ended, |e| response(e).map(body_text)));
         written += query.execute(connection).await?.rows_affected();
     }
+    // The decision does not hold for a changed job. The caller repeats the batch with locked jobs.
     if written < round.len() as u64 {
         let message = "a job was changed while the end of its attempt was written";
         return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));

@@ -13,11 +13,11 @@ use std::sync::LazyLock;
 
 use sqlx::PgConnection;
 
-use super::batch::{RUNNING, Rows, STATES, State};
+use super::batch::{LockedState, RUNNING, Rows, STATES};
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::sql::ending::{Ending, Running};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 
 static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));
 static ALL_STATES: LazyLock<String> =
@@ -32,14 +32,14 @@ const FREE_WAITING: &str = "
     ORDER BY id FOR UPDATE SKIP LOCKED";
 
 /// The places in a batch of the ends that have to wait for locked rows.
-pub(in super::super) type Busy = HashSet<usize>;
+pub(in crate::store::postgres) type Busy = HashSet<usize>;
 
 /// Locks the rows of a batch that are free. Returns them, and the places that have to wait for the
 /// others.
-pub(in super::super) async fn lock_free(
+pub(in crate::store::postgres) async fn lock_free(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> Outcome<(Rows, Busy)> {
+) -> SqlResult<(Rows, Busy)> {
     let rows = Rows::read(connection, completions, &FREE_STATES, &FREE_RUNNING).await?;
     let all = Rows::read(connection, completions, &ALL_STATES, RUNNING).await?;
     let free: HashSet<ScheduleId> = rows.states.iter().map(|state| state.schedule).collect();
@@ -56,25 +56,25 @@ pub(in super::super) async fn lock_free(
 
 /// Locks the free ones of the held jobs that follow the ended ones. Returns the places that have to
 /// wait for the others.
-pub(in super::super) async fn lock_followers(
+pub(in crate::store::postgres) async fn lock_followers(
     connection: &mut PgConnection,
-    states: &[State],
+    states: &[LockedState],
     endings: &[Ending],
-) -> Outcome<Busy> {
+) -> SqlResult<Busy> {
     let ended: HashSet<JobId> =
         endings.iter().filter_map(Ending::ended).map(|ended| ended.job).collect();
-    let follows = |state: &&State| state.active.is_some_and(|active| ended.contains(&active));
+    let follows = |state: &&LockedState| state.active.is_some_and(|active| ended.contains(&active));
     let held: Vec<JobId> = states.iter().filter(follows).filter_map(|state| state.held).collect();
     if held.is_empty() {
         return Ok(Busy::new());
     }
-    let mut read = async |query| -> Outcome<HashSet<JobId>> {
+    let mut read = async |query| -> SqlResult<HashSet<JobId>> {
         let query = sqlx::query_scalar(query).bind(&held);
         Ok(query.fetch_all(&mut *connection).await?.into_iter().collect())
     };
     let free = read(FREE_WAITING).await?;
     let all = read(ALL_WAITING).await?;
-    let is_held = |state: &&State| {
+    let is_held = |state: &&LockedState| {
         state.held.is_some_and(|held| all.contains(&held) && !free.contains(&held))
     };
     let schedules: HashSet<ScheduleId> =

@@ -3,11 +3,11 @@
 use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
-use super::batch::State;
+use super::batch::LockedState;
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::alert_rows::AlertState;
 use crate::store::sql::ending::Ending;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::unfit;
 use crate::store::sql::runs::runs;
 
@@ -35,15 +35,15 @@ const COUNT_RUNS: &str = "
 
 /// The schedules of a batch after its runs were counted.
 #[derive(Default)]
-pub(in super::super) struct Counted {
-    pub(in super::super) states: Vec<State>,
+pub(in crate::store::postgres) struct CountedStates {
+    pub(in crate::store::postgres) states: Vec<LockedState>,
     /// The schedules that have a notification preference, in the state before the update.
-    pub(in super::super) alerts: Vec<AlertState>,
+    pub(in crate::store::postgres) alerts: Vec<AlertState>,
 }
 
 impl FromRow<'_, PgRow> for CountedRow {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let state = State::from_row(row)?;
+        let state = LockedState::from_row(row)?;
         let alerts: Option<String> = row.try_get("alerts")?;
         let read = |json: String| {
             let columns =
@@ -56,18 +56,18 @@ impl FromRow<'_, PgRow> for CountedRow {
 }
 
 struct CountedRow {
-    state: State,
+    state: LockedState,
     alerts: Option<AlertState>,
 }
 
 /// Updates the schedules of the jobs that are final, in the order of the schedules' ids.
-pub(in super::super) async fn count_runs(
+pub(in crate::store::postgres) async fn count_runs(
     connection: &mut PgConnection,
     endings: &[Ending],
-) -> Outcome<Counted> {
+) -> SqlResult<CountedStates> {
     let mut schedules: Vec<_> = runs(endings).into_iter().collect();
     if schedules.is_empty() {
-        return Ok(Counted::default());
+        return Ok(CountedStates::default());
     }
     schedules.sort_unstable_by_key(|((_, schedule), _)| *schedule);
     let query = sqlx::query_as(COUNT_RUNS)
@@ -78,7 +78,7 @@ pub(in super::super) async fn count_runs(
         .bind(column(&schedules, |(_, runs)| runs.succeeded))
         .bind(column(&schedules, |(_, runs)| runs.failures.cast_signed()));
     let rows: Vec<CountedRow> = query.fetch_all(connection).await?;
-    let mut counted = Counted { states: Vec::with_capacity(rows.len()), alerts: Vec::new() };
+    let mut counted = CountedStates { states: Vec::with_capacity(rows.len()), alerts: Vec::new() };
     for CountedRow { state, alerts } in rows {
         counted.states.push(state);
         counted.alerts.extend(alerts);

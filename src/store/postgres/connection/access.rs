@@ -6,15 +6,12 @@ use std::time::Duration;
 use sqlx::{ConnectOptions, Connection as _, Executor, PgConnection};
 
 use super::options::options;
-use super::pool::{Connections, Within};
+use super::pool::{PostgresConnections, Within};
 use crate::domain::AccountId;
-use crate::store::corrupt_rows::CorruptRows;
-use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::postgres::{PostgresStore, Settings, failed_in};
-use crate::store::sql::access::{Access, Database, Work};
+use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
+use crate::store::sql::access::{Access, AdapterShared, Database, Work};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
-use crate::store::sql::months::Months;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
 use crate::store::{KeyProof, Result, StoreErrorKind};
 
@@ -22,31 +19,22 @@ use crate::store::{KeyProof, Result, StoreErrorKind};
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 impl Database for PostgresStore {
-    type Access = Connections;
-    const DIALECT: Dialect = Dialect::Postgres;
+    type Access = PostgresConnections;
 
-    fn api(&self) -> &Connections {
+    fn api(&self) -> &PostgresConnections {
         &self.api
     }
 
-    fn scheduler(&self) -> &Connections {
+    fn scheduler(&self) -> &PostgresConnections {
         &self.scheduler
     }
 
-    fn executor(&self) -> &Connections {
+    fn executor(&self) -> &PostgresConnections {
         &self.executor
     }
 
-    fn months(&self) -> &Months {
-        &self.months
-    }
-
-    fn encrypted_fields(&self) -> &EncryptedFields {
-        &self.encrypted_fields
-    }
-
-    fn corrupt_rows(&self) -> &Arc<CorruptRows> {
-        &self.corrupt_rows
+    fn shared(&self) -> &AdapterShared {
+        &self.shared
     }
 
     async fn history_transaction<T: Send + 'static>(
@@ -83,12 +71,14 @@ impl Database for PostgresStore {
 }
 
 /// Runs work on the connection type that both databases share.
-async fn work_on<T>(connection: &mut PgConnection, work: &impl Work<T>) -> Outcome<T> {
+async fn work_on<T>(connection: &mut PgConnection, work: &impl Work<T>) -> SqlResult<T> {
     let mut connection = Connection::from(connection);
     work(&mut connection).await
 }
 
-impl Access for Connections {
+impl Access for PostgresConnections {
+    const DIALECT: Dialect = Dialect::Postgres;
+
     async fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -151,7 +141,7 @@ impl Access for Connections {
     }
 }
 
-impl Connections {
+impl PostgresConnections {
     async fn run_shared<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -172,7 +162,7 @@ impl PostgresStore {
     ///
     /// # Errors
     /// If the server does not answer or rejects the query.
-    pub async fn stored_keys(settings: &Settings) -> Result<Vec<KeyProof>> {
+    pub async fn stored_keys(settings: &PostgresSettings) -> Result<Vec<KeyProof>> {
         let read = async {
             let mut connection = options(settings)?.connect().await?;
             let is_there = sqlx::query_scalar("SELECT to_regclass('secret_keys') IS NOT NULL");

@@ -9,8 +9,8 @@ use super::options::options;
 use super::version::{OLDEST_SERVER, standing};
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
-use crate::store::postgres::Settings;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::postgres::PostgresSettings;
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::rows::read_rows;
 
 /// The timeout of connecting, and then of all queries together.
@@ -69,7 +69,11 @@ pub struct Deployment {
 }
 
 /// Checks the server of `settings`.
-pub async fn check_up(settings: &Settings, deployment: Deployment, clock: &Clock) -> Vec<Finding> {
+pub async fn check_up(
+    settings: &PostgresSettings,
+    deployment: Deployment,
+    clock: &Clock,
+) -> Vec<Finding> {
     let asked = async {
         let options = options(settings)?;
         let connected = timeout(PATIENCE, options.connect()).await;
@@ -84,10 +88,10 @@ pub async fn check_up(settings: &Settings, deployment: Deployment, clock: &Clock
 
 async fn ask(
     connection: &mut PgConnection,
-    settings: &Settings,
+    settings: &PostgresSettings,
     deployment: Deployment,
     clock: &Clock,
-) -> Outcome<Vec<Finding>> {
+) -> SqlResult<Vec<Finding>> {
     let number = connection.server_version_num().unwrap_or(0);
     let version: String =
         sqlx::query_scalar("SHOW server_version").fetch_one(&mut *connection).await?;
@@ -114,7 +118,7 @@ async fn ask(
 
 /// Returns the shortest of several round trips, and how many milliseconds the server's clock is
 /// ahead of this machine's.
-async fn time(connection: &mut PgConnection, clock: &Clock) -> Outcome<(Duration, i64)> {
+async fn time(connection: &mut PgConnection, clock: &Clock) -> SqlResult<(Duration, i64)> {
     let mut best = (Duration::MAX, 0);
     for _ in 0..QUESTIONS {
         let asked = clock.monotonic();
@@ -181,8 +185,9 @@ fn of_rights(setup: &Setup) -> Finding {
 }
 
 /// Checks that all replicas find connections, and one more that replaces another during an upgrade.
-fn of_connections(setup: &Setup, settings: &Settings, replicas: u32) -> Finding {
-    let Settings { api_connections, scheduler_connections, executor_connections, .. } = settings;
+fn of_connections(setup: &Setup, settings: &PostgresSettings, replicas: u32) -> Finding {
+    let PostgresSettings { api_connections, scheduler_connections, executor_connections, .. } =
+        settings;
     let each = i64::from(api_connections + scheduler_connections + executor_connections);
     let replicas = i64::from(replicas);
     let (most, others) = (setup.connections - setup.reserved, setup.others);
@@ -248,7 +253,7 @@ mod tests {
 
     #[test]
     fn connections_are_for_all_replicas_and_one_more() {
-        let settings = Settings::new("postgres://h/d");
+        let settings = PostgresSettings::new("postgres://h/d");
         // 3 replicas open 108 connections, a fourth makes it 144. Others have 2, and 3 are
         // reserved.
         for (connections, grade) in [
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_what_to_do() {
+    fn missing_rights_are_told_with_a_remedy() {
         assert_eq!(of_version(120_022, "12.22").grade, Grade::Failure);
         assert_eq!(of_version(130_000, "13.0").grade, Grade::Good);
         let read_only = of_rights(&Setup { read_only: true, ..setup(100) });

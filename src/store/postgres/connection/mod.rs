@@ -2,7 +2,6 @@
 
 pub(super) mod access;
 pub(super) mod checkup;
-mod connection_limiter;
 pub(super) mod options;
 pub(super) mod others;
 pub(super) mod pool;

@@ -7,11 +7,14 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{ConnectOptions, PgPool};
 
 use crate::store::StoreErrorKind;
-use crate::store::postgres::Settings;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::postgres::PostgresSettings;
+use crate::store::sql::fault::{Fault, SqlResult};
 
 /// Reads the password file again, for the connections that are opened from now on.
-pub(in super::super) fn renew_password(pool: &PgPool, settings: &Settings) -> Outcome<()> {
+pub(in crate::store::postgres) fn renew_password(
+    pool: &PgPool,
+    settings: &PostgresSettings,
+) -> SqlResult<()> {
     if settings.password_file.is_some() {
         let name = pool.connect_options().get_application_name().unwrap_or_default().to_owned();
         pool.set_connect_options(options(settings)?.application_name(&name));
@@ -22,13 +25,15 @@ pub(in super::super) fn renew_password(pool: &PgPool, settings: &Settings) -> Ou
 /// Parses the URL, without the password file. PgBouncer rejects one of the settings that a
 /// connection starts with, `extra_float_digits`. It is left out, because no value is transferred as
 /// text.
-pub(in super::super) fn address(url: &str) -> Outcome<PgConnectOptions> {
+pub(in crate::store::postgres) fn address(url: &str) -> SqlResult<PgConnectOptions> {
     let options = PgConnectOptions::from_str(url)?.extra_float_digits(None);
     Ok(options.disable_statement_logging())
 }
 
 /// Returns the options of a connection, with the password from the file, if there is one.
-pub(in super::super) fn options(settings: &Settings) -> Outcome<PgConnectOptions> {
+pub(in crate::store::postgres) fn options(
+    settings: &PostgresSettings,
+) -> SqlResult<PgConnectOptions> {
     let options = address(&settings.url)?;
     match &settings.password_file {
         Some(path) => Ok(options.password(&password(path)?)),
@@ -37,14 +42,14 @@ pub(in super::super) fn options(settings: &Settings) -> Outcome<PgConnectOptions
 }
 
 /// Returns the host and the port of a URL whose server may be reached over TLS.
-pub(in super::super) fn tls_server(url: &str) -> Option<(String, u16)> {
+pub(in crate::store::postgres) fn tls_server(url: &str) -> Option<(String, u16)> {
     let address = address(url).ok()?;
     let plain = matches!(address.get_ssl_mode(), PgSslMode::Disable | PgSslMode::Allow);
     let is_socket = address.get_socket().is_some() || address.get_host().starts_with('/');
     (!plain && !is_socket).then(|| (address.get_host().to_owned(), address.get_port()))
 }
 
-fn password(path: &Path) -> Outcome<String> {
+fn password(path: &Path) -> SqlResult<String> {
     let refused = |why: String| Fault::new(StoreErrorKind::Refused, why);
     let text = std::fs::read_to_string(path).map_err(|error| {
         refused(format!("cannot read the password file {}: {error}", path.display()))
@@ -90,7 +95,7 @@ mod tests {
             rest
         };
         let (rest, connected) = tokio::join!(begun, PgConnection::connect_with(&options));
-        connected.map(drop).expect_err("nobody answers");
+        connected.map(drop).expect_err("no server answers");
         let text = String::from_utf8_lossy(&rest[4..]).into_owned();
         let names: Vec<_> = text.split('\0').step_by(2).filter(|name| !name.is_empty()).collect();
         assert!(names.len() >= 5, "{names:?}");

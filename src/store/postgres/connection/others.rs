@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{Connection, PgConnection};
 
 use crate::store::postgres::{PostgresStore, failed_in};
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The time limit of the check.
@@ -20,7 +20,7 @@ impl PostgresStore {
     pub async fn check_unused(&self) -> Result<()> {
         let asked = tokio::time::timeout(PATIENCE, async {
             let mut connection = self.connect().await?;
-            nobody_else(&mut connection).await?;
+            no_other_session(&mut connection).await?;
             connection.close().await?;
             Ok(())
         });
@@ -29,7 +29,9 @@ impl PostgresStore {
 }
 
 /// Fails if there is another connection of a replica or a command to the database.
-pub(in super::super) async fn nobody_else(connection: &mut PgConnection) -> Outcome<()> {
+pub(in crate::store::postgres) async fn no_other_session(
+    connection: &mut PgConnection,
+) -> SqlResult<()> {
     let others: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM pg_stat_activity
          WHERE datname = current_database() AND application_name LIKE 'punctual %'

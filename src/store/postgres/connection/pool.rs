@@ -14,11 +14,10 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::connection_limiter::ConnectionLimiter;
 use super::options::renew_password;
-use crate::runtime::{Clock, TaskKind, Tasks};
-use crate::store::postgres::Settings;
-use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::runtime::{TaskKind, Tasks};
+use crate::store::postgres::PostgresSettings;
+use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 
@@ -26,7 +25,7 @@ use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 /// is for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// The maximum time that a caller waits for a connection.
-pub(in super::super) const ACQUIRE: Duration = Duration::from_secs(3);
+pub(in crate::store::postgres) const ACQUIRE: Duration = Duration::from_secs(3);
 /// The time limit of returning a connection to the pool.
 const RETURN: Duration = Duration::from_secs(2);
 /// The maximum number of tries of work that meets concurrent transactions.
@@ -34,7 +33,7 @@ const TRIES: u32 = 4;
 
 /// The scope in which work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Within {
+pub(in crate::store::postgres) enum Within {
     /// A single statement without a transaction.
     Statement,
     /// A transaction. The rows that it locks are read as they are after the lock.
@@ -46,28 +45,25 @@ pub(in super::super) enum Within {
 }
 
 /// A pool of connections to the server, which are opened when they are needed.
-pub(in crate::store) struct Connections {
+pub(in crate::store) struct PostgresConnections {
     pool: PgPool,
-    places: Arc<ConnectionLimiter>,
-    settings: Arc<Settings>,
+    settings: Arc<PostgresSettings>,
     tasks: Tasks,
     whose: Pool,
 }
 
-impl Connections {
-    pub(in super::super) fn new(
+impl PostgresConnections {
+    pub(in crate::store::postgres) fn new(
         pool: PgPool,
-        settings: Arc<Settings>,
+        settings: Arc<PostgresSettings>,
         tasks: Tasks,
         whose: Pool,
     ) -> Self {
-        let places =
-            Arc::new(ConnectionLimiter::new(pool.options().get_max_connections(), Clock::system()));
-        Self { pool, places, settings, tasks, whose }
+        Self { pool, settings, tasks, whose }
     }
 
     /// Runs work to its end, even if the caller goes away.
-    pub(in super::super) async fn run<T, W>(
+    pub(in crate::store::postgres) async fn run<T, W>(
         &self,
         operation: &'static str,
         within: Within,
@@ -75,51 +71,53 @@ impl Connections {
     ) -> Result<T>
     where
         T: Send + 'static,
-        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
         self.try_run(within, work).await.map_err(|fault| fault.of(operation))
     }
 
     /// Runs work like [`run`](Self::run), for callers that handle the failure themselves.
-    pub(in super::super) async fn try_run<T, W>(&self, within: Within, work: W) -> Outcome<T>
+    pub(in crate::store::postgres) async fn try_run<T, W>(
+        &self,
+        within: Within,
+        work: W,
+    ) -> SqlResult<T>
     where
         T: Send + 'static,
-        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
         self.patiently(PATIENCE, within, work).await
     }
 
     /// Runs work whose tries may each take as long as `patience`.
-    pub(in super::super) async fn patiently<T, W>(
+    pub(in crate::store::postgres) async fn patiently<T, W>(
         &self,
         patience: Duration,
         within: Within,
         work: W,
-    ) -> Outcome<T>
+    ) -> SqlResult<T>
     where
         T: Send + 'static,
-        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>> + Send + Sync + 'static,
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
         if self.tasks.stopping().is_cancelled() {
             return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
-        let (pool, places, whose) = (self.pool.clone(), self.places.clone(), self.whose);
+        let (pool, whose) = (self.pool.clone(), self.whose);
         self.tasks.spawn(TaskKind::Command, async move {
             let waiting = STORE_CALLS.with((whose, CallState::Waiting)).hold();
-            let connect = places.connect(pool.size() as usize, pool.acquire());
-            let connected = timeout(ACQUIRE, connect).await;
+            let connected = timeout(ACQUIRE, pool.acquire()).await;
             drop(waiting);
             // The caller may have gone away.
             match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-                Ok((place, connection)) => {
+                Ok(connection) => {
                     let _connected = STORE_CALLS.with((whose, CallState::Connected)).hold();
                     let (outcome, connection) = work_on(connection, patience, within, &work).await;
                     let back = async {
                         if let Some(connection) = connection {
                             put_back(connection).await;
                         }
-                        drop(place);
                     };
                     if outcome.is_err() && within == Within::Statement {
                         // The server reports an error before it releases the locks, so the caller
@@ -148,12 +146,12 @@ impl Connections {
     }
 
     /// Reads the password file again, for the connections that are opened from now on.
-    pub(in super::super) fn renew_password(&self) -> Outcome<()> {
+    pub(in crate::store::postgres) fn renew_password(&self) -> SqlResult<()> {
         renew_password(&self.pool, &self.settings)
     }
 
     /// Closes the pool and its connections. Later calls fail.
-    pub(in super::super) async fn close(&self) {
+    pub(in crate::store::postgres) async fn close(&self) {
         self.pool.close().await;
     }
 }
@@ -165,9 +163,9 @@ async fn work_on<T, W>(
     patience: Duration,
     within: Within,
     work: &W,
-) -> (Outcome<T>, Option<PoolConnection<Postgres>>)
+) -> (SqlResult<T>, Option<PoolConnection<Postgres>>)
 where
-    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>,
+    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>>,
 {
     let mut tries = 1;
     loop {
@@ -185,9 +183,9 @@ where
     }
 }
 
-async fn once<T, W>(connection: &mut PgConnection, within: Within, work: &W) -> Outcome<T>
+async fn once<T, W>(connection: &mut PgConnection, within: Within, work: &W) -> SqlResult<T>
 where
-    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>,
+    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>>,
 {
     let mut transaction = match within {
         Within::Statement => return work(connection).await,

@@ -5,6 +5,9 @@ pub(in crate::store) use crate::store::sql::rows::number;
 pub(in crate::store) use crate::store::sql::values::{bounds, key_from};
 
 /// Returns one column of rows as an array.
-pub(in super::super) fn column<'a, R, T>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> Vec<T> {
+pub(in crate::store::postgres) fn column<'a, R, T>(
+    rows: &'a [R],
+    of: impl Fn(&'a R) -> T,
+) -> Vec<T> {
     rows.iter().map(of).collect()
 }

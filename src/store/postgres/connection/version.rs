@@ -1,4 +1,4 @@
-//! Migrating a database, and whether it fits this binary.
+//! Migrates a database, and checks that it fits this binary.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use crate::runtime::Clock;
 use crate::runtime::faults::later_migration;
 use crate::store::postgres::{PostgresStore, failed_in};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::sql::version::{
     self, applied, breaks, fault_of, fits, min_compatible, newest, unfit,
 };
 use crate::store::{Result, StoreErrorKind};
 
-/// The oldest server, as it numbers itself.
-pub(in super::super) const OLDEST_SERVER: u32 = 130_000;
-/// How long migrations may take.
+/// The oldest supported version of the server, PostgreSQL 13, in the server's own numbering.
+pub(in crate::store::postgres) const OLDEST_SERVER: u32 = 130_000;
+/// The time limit of all migrations together, including the waits for locks.
 const MIGRATION: Duration = Duration::from_secs(3_600);
-/// How long a migration waits for tables that somebody uses: everybody else waits behind it. What is
-/// there already is not told.
+/// The settings of a migration. It waits at most 1 s for a locked table, because other transactions
+/// queue behind it. Notices, for example about tables that exist already, are suppressed.
 const WHILE_MIGRATING: &str =
     "SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = warning";
-/// How long everybody else goes on before it is tried again.
+/// The pause before the next try, in which the transactions that queued behind it continue.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long asking for the version may take.
+/// The time limit of the version check.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The number of a test's own migration.
+/// The number of the migration that a test adds.
 const LATER: i64 = 9_999;
 
 fn known() -> Migrator {
@@ -44,20 +44,23 @@ fn known() -> Migrator {
 }
 
 impl PostgresStore {
-    /// Applies the migrations that are missing, all or none. Replicas that do it at the same time
-    /// wait for each other. Most migrations only add, so that others may go on meanwhile; while
-    /// somebody uses a table for long, it is tried again and again.
+    /// Applies the missing migrations, all or none. Replicas that migrate at the same time wait for
+    /// each other. Most migrations only add, so other replicas may use the store meanwhile. While
+    /// another transaction locks a table for long, the migrations are tried again and again.
     ///
     /// # Errors
-    /// `Incompatible` if the store needs a newer binary, or has been altered by hand, or the
-    /// server is too old; `Unavailable` if it does not answer, or if replicas work with it that
-    /// could not do so afterwards.
+    /// `Incompatible` if the store needs a newer binary or was altered by hand, or if the server is
+    /// too old; `Unavailable` if the server does not answer, or if replicas are connected that
+    /// could not use the store afterwards.
     pub async fn migrate(&self) -> Result<()> {
         let patiently = async {
             loop {
                 match self.apply_missing().await {
                     Err(fault) if fault.remedy == Remedy::PassOver => {
-                        tracing::warn!(%fault, "cannot migrate yet, trying again: end that transaction");
+                        tracing::warn!(
+                            %fault,
+                            "cannot migrate yet, trying again: end the other transaction"
+                        );
                     }
                     migrated => return migrated,
                 }
@@ -68,7 +71,8 @@ impl PostgresStore {
         migrated.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("migrate"))
     }
 
-    /// Whether this binary can use the store as it is, for those that must not migrate.
+    /// Checks that this binary can use the store as it is. For processes that must not migrate the
+    /// store.
     ///
     /// # Errors
     /// `Incompatible` if the store needs a newer binary or migrations that are missing;
@@ -78,11 +82,12 @@ impl PostgresStore {
         compared.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("check_version"))
     }
 
-    async fn apply_missing(&self) -> Outcome<()> {
+    async fn apply_missing(&self) -> SqlResult<()> {
         let migrator = known();
         let mut connection = self.connect().await?;
         check_server(&connection)?;
         let mut transaction = connection.begin().await?;
+        // Replicas that migrate at the same time wait here.
         sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual migrate', 0))")
             .execute(&mut *transaction)
             .await?;
@@ -93,7 +98,7 @@ impl PostgresStore {
         if min_compatible.is_some() {
             let applied = applied(shared).await?;
             if let Some(version) = breaks(&migrator, applied) {
-                nobody_works(&mut transaction, version).await?;
+                no_replica_works(&mut transaction, version).await?;
             }
         }
         migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
@@ -102,7 +107,7 @@ impl PostgresStore {
         Ok(())
     }
 
-    async fn compare(&self) -> Outcome<()> {
+    async fn compare(&self) -> SqlResult<()> {
         let mut connection = self.connect().await?;
         check_server(&connection)?;
         let standing = standing(&mut connection).await?;
@@ -111,15 +116,17 @@ impl PostgresStore {
     }
 }
 
-/// What a store lacks that this binary needs, if it lacks anything.
+/// Returns what the store lacks for this binary; `None` if it lacks nothing.
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
-pub(in super::super) async fn standing(connection: &mut PgConnection) -> Outcome<Option<String>> {
+pub(in crate::store::postgres) async fn standing(
+    connection: &mut PgConnection,
+) -> SqlResult<Option<String>> {
     version::standing(&mut Connection::from(connection), newest(&known())).await
 }
 
-fn check_server(connection: &PgConnection) -> Outcome<()> {
+fn check_server(connection: &PgConnection) -> SqlResult<()> {
     match connection.server_version_num() {
         Some(version) if version < OLDEST_SERVER => {
             Err(unfit(format!("the server is too old ({version}): use PostgreSQL 13 or later")))
@@ -128,8 +135,9 @@ fn check_server(connection: &PgConnection) -> Outcome<()> {
     }
 }
 
-/// Makes sure that no replica is connected: before the migration all are of an older version.
-async fn nobody_works(connection: &mut PgConnection, version: i64) -> Outcome<()> {
+/// Fails if a replica is connected. Before the migration, all connected replicas are of an older
+/// version.
+async fn no_replica_works(connection: &mut PgConnection, version: i64) -> SqlResult<()> {
     let from: Option<String> = sqlx::query_scalar(
         "SELECT string_agg(DISTINCT coalesce(host(client_addr), 'its own machine'), ', ')
          FROM pg_stat_activity
@@ -142,8 +150,8 @@ async fn nobody_works(connection: &mut PgConnection, version: i64) -> Outcome<()
         Some(from) => Err(Fault::new(
             StoreErrorKind::Unavailable,
             format!(
-                "replicas of an older version work with it and cannot read what version {version} \
-                 writes: stop all of them first; they are connected from {from}"
+                "replicas of an older version use it and cannot read the data of version \
+                 {version}: stop all of them first; they are connected from {from}"
             ),
         )),
     }

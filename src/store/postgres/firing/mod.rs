@@ -1,4 +1,5 @@
-//! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
+//! The statements of a shard's leader: reads next ticks for the due index, reads the schedules that
+//! are due, and fires batches of them.
 
 pub(super) mod fire;
 
@@ -26,12 +27,14 @@ read_rows! {
     DueEntry { tick: "next_tick", schedule: "schedule_id", account: "account_id" }
 }
 
+/// Parameters: shard, schedule after which the page begins, number of rows.
 const NEXT_TICKS: &str = "
     SELECT schedule_id, account_id, next_tick FROM schedule_state
     WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL
     ORDER BY schedule_id LIMIT $3";
 
-/// A disabled schedule has no next tick.
+/// Reads what the leader needs to fire schedules. A disabled schedule has no next tick, so it is
+/// left out. Parameters: shards, schedules, time before which a tick is late.
 const CANDIDATES: &str = "
     SELECT st.schedule_id, st.shard, st.version_id, st.host_key, st.next_tick, v.cron_expression, v.timezone,
            st.overlap_policy, st.account_id, nullif(a.plan, 'unlimited') AS plan,
@@ -84,7 +87,7 @@ impl FiringStore for PostgresStore {
             })
         });
         let rows: Vec<ReadableRow<ScheduleId, _>> = rows.await?;
-        Ok(self.corrupt_rows.leave_out("schedule", rows))
+        Ok(self.shared.corrupt_rows.leave_out("schedule", rows))
     }
 
     async fn unstarted(
@@ -96,8 +99,8 @@ impl FiringStore for PostgresStore {
     }
 
     async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
-        let (fences, known) = (fences.into(), Arc::default());
-        let order = Order { fences, now, claim: None, firings: firings.into(), known };
+        let (fences, definitions) = (fences.into(), Arc::default());
+        let order = Order { fences, now, claim: None, firings: firings.into(), definitions };
         Ok(self.fire_order("fire", order).await?.0)
     }
 
@@ -107,9 +110,10 @@ impl FiringStore for PostgresStore {
         claim: &Claim,
         firings: &[Firing],
     ) -> Result<(Fired, Claims)> {
-        let known = Arc::new(self.definitions.known(firings.iter().map(|firing| firing.version)));
+        let definitions =
+            Arc::new(self.definitions.cached(firings.iter().map(|firing| firing.version)));
         let (now, claim, firings) = (claim.now, Some(*claim), firings.into());
-        let order = Order { fences: fences.into(), now, claim, firings, known };
+        let order = Order { fences: fences.into(), now, claim, firings, definitions };
         self.fire_order("fire_and_claim", order).await
     }
 }
@@ -122,13 +126,14 @@ impl PostgresStore {
             true => Within::Statement,
             false => Within::Transaction,
         };
-        let (corrupt_rows, known) = (self.corrupt_rows.clone(), order.known.clone());
+        let (corrupt_rows, definitions) =
+            (self.shared.corrupt_rows.clone(), order.definitions.clone());
         let fired = self.scheduler.run(operation, within, move |connection| {
             Box::pin(fire(connection, order.clone(), corrupt_rows.clone()))
         });
         let (fired, claims, secrets) = fired.await?;
-        let new = known.new_of(&claims.taken);
-        let claims = self.encrypted_fields.open_claims(claims, secrets);
+        let new = definitions.new_of(&claims.taken);
+        let claims = self.shared.encrypted_fields.open_claims(claims, secrets);
         self.definitions.keep(new, &claims.unreadable);
         Ok((fired, claims))
     }

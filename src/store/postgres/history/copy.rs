@@ -1,8 +1,8 @@
-//! Writing what is copied from a store of another kind.
+//! Writes the rows that are copied from a store of another kind.
 //!
-//! A row of `meta` says how far that is: `copying` is 1 from the first page on, and 0 when
-//! everything is there. Replicas wait for the end; the first of them takes the row away, and from
-//! then on nothing is copied into this store any more: it would undo what they did.
+//! A row of `meta` records the progress: `copying` is 1 from the start of the copy on, and 0 when
+//! the copy is complete. Replicas wait until then. The first of them deletes the row. From then on,
+//! no copy into this store is accepted, because it would undo the replicas' changes.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::partitions::days_of;
-use crate::store::postgres::connection::others::nobody_else;
+use crate::store::postgres::connection::others::no_other_session;
 use crate::store::postgres::{PostgresStore, Within, failed_in};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::shards::set_up;
 use crate::store::transfer::copy::{NextTicks, Page, RowKey, Table, row_count};
 use crate::store::{Result, StoreErrorKind};
 
-/// How long writing a page may take.
+/// The time limit of writing a page.
 const PAGE_PATIENCE: Duration = Duration::from_secs(120);
-/// How long counting all rows may take.
+/// The time limit of counting all rows.
 const COUNT_PATIENCE: Duration = Duration::from_secs(3_600);
 
 impl PostgresStore {
-    /// Begins to copy into this store, or goes on with it: `installation` is the number of the
-    /// store that is copied, `shards` how many this one shall have.
+    /// Begins a copy into this store, or continues it. `installation` is the number of the copied
+    /// installation, `shards` the number of shards of this store.
     ///
     /// # Errors
     /// `Incompatible` if this store has data of its own, or another number of shards;
-    /// `Unavailable` if another process works with it.
+    /// `Unavailable` if another process uses it.
     pub async fn begin_copy(&self, installation: u32, shards: u16) -> Result<()> {
         self.api
             .run("begin_copy", Within::Transaction, move |connection| {
@@ -38,11 +38,11 @@ impl PostgresStore {
             .await
     }
 
-    /// Writes a page. What is there between the page's ends and not in it is removed. Returns how
-    /// many rows were not there as they are now.
+    /// Writes a page. Rows of this store between the page's ends that are not in the page are
+    /// deleted. Returns the number of rows that were added or changed.
     ///
     /// # Errors
-    /// `Rejected` if one of the rows cannot be written; then none is.
+    /// `Rejected` if one of the rows cannot be written. Then none of the page is written.
     pub async fn put_page(&self, table: Table, page: &Page, shards: u16) -> Result<u64> {
         let failed = failed_in("put_page");
         if matches!(table, Table::Jobs | Table::Attempts) {
@@ -56,11 +56,11 @@ impl PostgresStore {
         put.await.map_err(&failed)
     }
 
-    /// Counts what is there, and looks when it is due. If it is as many rows as `expected`, due at
-    /// `ticks`, the copy is whole, and replicas may use the store.
+    /// Counts the rows of the tables and reads the next ticks. If they equal `expected` and
+    /// `ticks`, the copy is complete, and replicas may use the store. Returns what was found.
     ///
     /// # Errors
-    /// If the server does not answer in time.
+    /// Returns an error if the server does not answer in time.
     pub async fn end_copy(
         &self,
         expected: &[(Table, u64)],
@@ -73,10 +73,10 @@ impl PostgresStore {
         end.await.map_err(failed_in("end_copy"))
     }
 
-    /// Takes the store into use: from now on nothing is copied into it.
+    /// Takes the store into use. From now on, no copy into it is accepted.
     ///
     /// # Errors
-    /// `Unavailable` as long as a copy into it is not whole.
+    /// `Unavailable` while a copy into it is not complete.
     pub async fn take_into_use(&self) -> Result<()> {
         self.scheduler
             .run("take_into_use", Within::Transaction, |connection| {
@@ -96,21 +96,21 @@ impl PostgresStore {
 }
 
 const UNFINISHED: &str =
-    "a copy into it has begun and is not whole: run `punctual copy` again, to its end";
+    "a copy into it has begun but is not complete: run `punctual copy` again to finish it";
 const LOCK: &str = "LOCK TABLE meta IN SHARE ROW EXCLUSIVE MODE";
 
-async fn copying(connection: &mut PgConnection) -> Outcome<Option<i64>> {
+async fn copying(connection: &mut PgConnection) -> SqlResult<Option<i64>> {
     let query = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'copying'");
     Ok(query.fetch_optional(connection).await?)
 }
 
-async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) -> Outcome<()> {
+async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) -> SqlResult<()> {
     connection.execute(LOCK).await?;
     let refuse = |kind, why: &str| Err(Fault::new(kind, why));
     let copying = copying(connection).await?;
-    // Replicas that wait for the end of a copy do no harm.
+    // Replicas may be connected to an unfinished copy: they only wait for its end.
     if copying != Some(1) {
-        nobody_else(connection).await?;
+        no_other_session(connection).await?;
     }
     let own: Option<i64> = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'installation'")
         .fetch_optional(&mut *connection)
@@ -122,12 +122,12 @@ async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) ->
     .fetch_one(&mut *connection)
     .await?;
     if has_data && own != Some(installation) {
-        let why = "it holds the data of another installation: name an empty database";
+        let why = "it has the data of another installation: use an empty database";
         return refuse(StoreErrorKind::Incompatible, why);
     }
     if has_data && copying.is_none() {
-        let why = "it has been in use since it was copied: copying again would undo what was \
-                   done with it";
+        let why = "it has been in use since it was copied: another copy would undo the \
+                   changes since then";
         return refuse(StoreErrorKind::Incompatible, why);
     }
     set_up(&mut Connection::from(&mut *connection), shards).await?;
@@ -146,7 +146,7 @@ async fn put(
     table: Table,
     rows: String,
     (after, until): (RowKey, RowKey),
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     connection.execute("SET LOCAL statement_timeout = '2min'").await?;
     let written = sqlx::query(AssertSqlSafe(statement(table)))
         .persistent(false)
@@ -160,9 +160,10 @@ async fn put(
     Ok(written.rows_affected())
 }
 
-/// The rows between the ends that are not among the new ones go, those that are not there as they
-/// are now are written. The state of a schedule that is gone goes at the end: its key begins with
-/// the shard, so that a page is no range of it.
+/// Returns the statement that writes a page. It deletes the rows between the page's ends that are
+/// not in the page, and writes the rows that are missing or differ. States of deleted schedules are
+/// deleted at the end of the copy instead: their key begins with the shard, so a page is not a
+/// range of it.
 fn statement(table: Table) -> String {
     let name = table.name();
     let shard = table.sharded_by().map(|_| "shard");
@@ -207,7 +208,7 @@ async fn end(
     connection: &mut PgConnection,
     expected: Vec<(Table, u64)>,
     ticks: NextTicks,
-) -> Outcome<(Vec<u64>, NextTicks)> {
+) -> SqlResult<(Vec<u64>, NextTicks)> {
     connection.execute("SET LOCAL statement_timeout = 0").await?;
     connection
         .execute(
@@ -215,7 +216,8 @@ async fn end(
              WHERE NOT EXISTS (SELECT FROM schedules AS s WHERE s.id = st.schedule_id)",
         )
         .await?;
-    // The store numbers the skips that it adds by itself.
+    // The skips were copied with their numbers. The store numbers new skips itself, so its sequence
+    // must continue after them.
     connection
         .execute(
             "SELECT setval(pg_get_serial_sequence('skips', 'id'),

@@ -17,7 +17,7 @@ const FENCE: &str = "
 impl PostgresStore {
     /// Waits for the transactions that admitted work for an account before it was suspended. The
     /// caller has committed the suspension: later transactions are refused, so the wait ends.
-    pub(in super::super) async fn drain(
+    pub(in crate::store::postgres) async fn drain(
         &self,
         operation: &'static str,
         id: AccountId,
@@ -38,7 +38,7 @@ impl PostgresStore {
     /// # Errors
     /// The first failure. The shards after it are fenced all the same, unless the server counts as
     /// unavailable.
-    pub(in super::super) async fn fence_shards(
+    pub(in crate::store::postgres) async fn fence_shards(
         &self,
         operation: &'static str,
         id: AccountId,

@@ -13,15 +13,15 @@ use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use crate::domain::{JobId, Timestamp};
-use crate::store::postgres::connection::pool::Connections;
+use crate::store::postgres::connection::pool::PostgresConnections;
 use crate::store::postgres::connection::values::key_from;
 use crate::store::postgres::{PostgresStore, Within};
-use crate::store::sql::fault::{Outcome, Remedy};
+use crate::store::sql::fault::{Remedy, SqlResult};
 
 const DAY_MS: i64 = 86_400_000;
 /// The number of days that are created ahead of time. That gives an operator enough time to notice
 /// that no more are created.
-pub(in super::super) const AHEAD: i64 = 14;
+pub(in crate::store::postgres) const AHEAD: i64 = 14;
 /// The number of past days that are created, for ticks that fire late: a tick can be up to 31 days
 /// old.
 const BEHIND: i64 = 32;
@@ -32,26 +32,26 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A day, counted from 1970-01-01.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) struct Day(i64);
+pub(in crate::store::postgres) struct Day(i64);
 
 impl Day {
     /// Returns the day of an instant.
-    pub(in super::super) fn of(at: Timestamp) -> Self {
+    pub(in crate::store::postgres) fn of(at: Timestamp) -> Self {
         Self(at.as_millis().div_euclid(DAY_MS))
     }
 
     /// Returns the day that is `days` later.
-    pub(in super::super) fn plus(self, days: i64) -> Self {
+    pub(in crate::store::postgres) fn plus(self, days: i64) -> Self {
         Self(self.0.saturating_add(days))
     }
 
     /// Returns the first instant of the day.
-    pub(in super::super) fn start(self) -> Timestamp {
+    pub(in crate::store::postgres) fn start(self) -> Timestamp {
         Timestamp::from_millis(self.0.saturating_mul(DAY_MS))
     }
 
     /// Returns the smallest id of a job of the day.
-    pub(in super::super) fn first_id(self) -> JobId {
+    pub(in crate::store::postgres) fn first_id(self) -> JobId {
         key_from(self.start())
     }
 
@@ -70,18 +70,20 @@ impl fmt::Display for Day {
 }
 
 /// Returns the days of these jobs.
-pub(in super::super) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
+pub(in crate::store::postgres) fn days_of(jobs: impl IntoIterator<Item = JobId>) -> BTreeSet<Day> {
     jobs.into_iter().map(|job| Day::of(job.timestamp())).collect()
 }
 
 /// Returns the days that a store needs for the ticks that can fire now and in the near future.
-pub(in super::super) fn days_around(now: Timestamp) -> BTreeSet<Day> {
+pub(in crate::store::postgres) fn days_around(now: Timestamp) -> BTreeSet<Day> {
     let today = Day::of(now);
     (-BEHIND..=AHEAD).map(|days| today.plus(days)).collect()
 }
 
 /// Returns the days that have partitions, oldest first.
-pub(in super::super) async fn existing(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
+pub(in crate::store::postgres) async fn existing(
+    connection: &mut PgConnection,
+) -> SqlResult<BTreeSet<Day>> {
     let names: Vec<String> = sqlx::query_scalar(
         "SELECT c.relname::text FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
          WHERE i.inhparent = 'jobs'::regclass",
@@ -93,7 +95,7 @@ pub(in super::super) async fn existing(connection: &mut PgConnection) -> Outcome
 
 impl PostgresStore {
     /// Creates the missing partitions of these days.
-    pub(in super::super) async fn make_days(&self, days: BTreeSet<Day>) -> Outcome<()> {
+    pub(in crate::store::postgres) async fn make_days(&self, days: BTreeSet<Day>) -> SqlResult<()> {
         let there = self
             .scheduler
             .patiently(PATIENCE, Within::Statement, |connection| Box::pin(existing(connection)))
@@ -112,15 +114,15 @@ impl PostgresStore {
 
     /// Runs work that ends jobs. If the partition of one of them is missing, creates the partitions
     /// of all unfinished jobs and runs the work again.
-    pub(in super::super) async fn run_with_days<T, W>(
+    pub(in crate::store::postgres) async fn run_with_days<T, W>(
         &self,
-        connections: &Connections,
+        connections: &PostgresConnections,
         within: Within,
         work: W,
-    ) -> Outcome<T>
+    ) -> SqlResult<T>
     where
         T: Send + 'static,
-        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, Outcome<T>>
+        W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>>
             + Clone
             + Send
             + Sync
@@ -139,7 +141,7 @@ impl PostgresStore {
 
 /// Returns the days of the jobs that have not finished. The first 48 bits of an id are its time in
 /// milliseconds.
-async fn unfinished(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
+async fn unfinished(connection: &mut PgConnection) -> SqlResult<BTreeSet<Day>> {
     let first_of_days: Vec<Timestamp> = sqlx::query_scalar(
         "SELECT DISTINCT ms - ms % 86400000
          FROM (SELECT ('x' || replace(left(id::text, 13), '-', ''))::bit(48)::bigint AS ms
@@ -151,14 +153,14 @@ async fn unfinished(connection: &mut PgConnection) -> Outcome<BTreeSet<Day>> {
 }
 
 /// Takes the lock that lets only one replica at a time create or drop partitions.
-pub(in super::super) async fn lock(connection: &mut PgConnection) -> Outcome<()> {
+pub(in crate::store::postgres) async fn lock(connection: &mut PgConnection) -> SqlResult<()> {
     sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('punctual partitions', 0))")
         .execute(connection)
         .await?;
     Ok(())
 }
 
-async fn make(connection: &mut PgConnection, days: Vec<Day>) -> Outcome<()> {
+async fn make(connection: &mut PgConnection, days: Vec<Day>) -> SqlResult<()> {
     lock(connection).await?;
     let there = existing(connection).await?;
     for day in days.into_iter().filter(|day| !there.contains(day)) {

@@ -1,4 +1,7 @@
-//! The end of history: whole days are dropped, what is younger is removed in small batches.
+//! Prunes history: drops the partitions of old days, and removes newer rows in small batches.
+//!
+//! A day is dropped only when all of its jobs are old. If its tables are in use, it is dropped in a
+//! later round.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,33 +14,34 @@ use crate::store::contract::upkeep::RETIRING_MS;
 use crate::store::postgres::connection::values::key_from;
 use crate::store::postgres::{PostgresStore, Within};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sql::maintenance::is_alone;
 use crate::store::{StoreErrorKind, Upkeep};
 use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 
-/// How old a day has to be to be dropped: older than any tick that may still be fired.
+/// The number of past days that are never dropped. A tick that may still fire is newer, so no job
+/// is created for a day that can be dropped.
 const DROPPED_DAYS: i64 = 35;
-/// The longest time that looking through a day may take.
+/// The time limit of the check of a day.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// After how long, in milliseconds, a day is looked through again in which a job was found that is
-/// kept: finding none takes a look at each of them.
+/// The time after which a day is checked again if it is kept because a job ended late, in
+/// milliseconds. It is long because a check may read every job of the day.
 const LOOK_AGAIN_MS: i64 = 6 * 3_600_000;
-/// How often the locks that dropping takes are asked for in a round. While they are waited for,
-/// others wait behind, so each time is short.
+/// The maximum number of tries per round to lock the tables of a day. Other transactions queue
+/// behind a waiting lock request, so each try is short.
 const TRIES: u32 = 5;
 
 impl PostgresStore {
-    pub(in super::super) async fn prune_days_and_rows(
+    pub(in crate::store::postgres) async fn prune_days_and_rows(
         &self,
         before: Timestamp,
         limit: u32,
-    ) -> Outcome<Upkeep> {
+    ) -> SqlResult<Upkeep> {
         let present = Timestamp::from_millis(self.present.load(Ordering::Relaxed));
         let oldest_kept = Day::of(present).plus(-DROPPED_DAYS);
         let dropped = self.drop_days(before, oldest_kept).await?;
-        // Of the day that will be dropped next, nothing is removed row by row.
+        // The day that will be dropped next is not pruned row by row.
         let droppable_soon = Day::of(before) <= oldest_kept;
         let bound = if droppable_soon { Day::of(before).start() } else { before };
         let mut pruned = self
@@ -50,8 +54,9 @@ impl PostgresStore {
         Ok(pruned)
     }
 
-    /// Drops the days that are over, oldest first. Returns how many.
-    async fn drop_days(&self, before: Timestamp, oldest_kept: Day) -> Outcome<u64> {
+    /// Drops the days before `before` that are old enough and whose jobs are all old, oldest first.
+    /// Returns their number.
+    async fn drop_days(&self, before: Timestamp, oldest_kept: Day) -> SqlResult<u64> {
         let days = self
             .scheduler
             .try_run(Within::Statement, |connection| Box::pin(existing(connection)))
@@ -68,9 +73,9 @@ impl PostgresStore {
         Ok(dropped)
     }
 
-    /// Drops a day if all of its jobs ended before `before`. What cannot be dropped now, for
-    /// somebody reads, is dropped in a later round.
-    async fn drop_day(&self, day: Day, before: Timestamp) -> Outcome<Drop> {
+    /// Drops a day if all of its jobs ended before `before`. If other transactions use its tables,
+    /// the day is kept until a later round.
+    async fn drop_day(&self, day: Day, before: Timestamp) -> SqlResult<Drop> {
         let present = self.present.load(Ordering::Relaxed);
         let mut looked = self.late_days.lock().await;
         looked.retain(|_, at| present.saturating_sub(*at) < LOOK_AGAIN_MS);
@@ -81,10 +86,10 @@ impl PostgresStore {
             Box::pin(look_through(connection, day, before))
         });
         match found.await? {
-            Found::Over => {}
-            Found::Unfinished => return Ok(Drop::Held),
-            Found::Late => {
-                tracing::info!(%day, "a day of jobs is kept longer: one of them ended late");
+            DayCheck::Over => {}
+            DayCheck::Unfinished => return Ok(Drop::Held),
+            DayCheck::Late => {
+                tracing::info!(%day, "a day of history is kept longer: one of its jobs ended late");
                 looked.insert(day, present);
                 return Ok(Drop::Held);
             }
@@ -101,7 +106,7 @@ impl PostgresStore {
                         StoreErrorKind::Locked | StoreErrorKind::Unavailable
                     ) =>
                 {
-                    tracing::debug!(%day, error = %fault, "history is in use");
+                    tracing::debug!(%day, error = %fault, "cannot drop a day of history now");
                 }
                 Ok(()) => return Ok(Drop::Dropped),
                 Err(fault) => return Err(fault),
@@ -111,54 +116,56 @@ impl PostgresStore {
     }
 }
 
-/// What has become of a day that is over.
+/// The result of dropping a day.
 enum Drop {
     Dropped,
+    /// It is kept for now.
     Held,
 }
 
-/// What was found of a day that is over.
-enum Found {
-    /// It is gone.
+/// The result of checking a day.
+enum DayCheck {
+    /// All of its jobs are old, or its partitions are already gone.
     Over,
-    /// A job of it has not finished.
+    /// One of its jobs has not finished.
     Unfinished,
-    /// A job of it ended so late that it is kept.
+    /// One of its jobs ended so late that it must be kept.
     Late,
 }
 
-/// Says whether a day can be dropped. No job is made of so old a day, so what was found stays true:
-/// the locks are taken afterwards, and this takes none that another one waits for.
+/// Checks if a day can be dropped. No job is created for so old a day, so the result stays true.
+/// The check takes no locks that block reads or writes. Those of the removal are taken afterwards.
 async fn look_through(
     connection: &mut PgConnection,
     day: Day,
     before: Timestamp,
-) -> Outcome<Found> {
+) -> SqlResult<DayCheck> {
     connection.execute("SET LOCAL statement_timeout = '5min'").await?;
     let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN $1 AND $2)");
     let query = query.bind(day.first_id()).bind(day.plus(1).first_id());
     if query.fetch_one(&mut *connection).await? {
-        return Ok(Found::Unfinished);
+        return Ok(DayCheck::Unfinished);
     }
     if !existing(connection).await?.contains(&day) {
-        return Ok(Found::Over);
+        return Ok(DayCheck::Over);
     }
-    // Any one will do: it is not counted how many there are.
+    // One late job is enough, so they are not counted.
     let sql = format!("SELECT EXISTS (SELECT FROM jobs_{day} WHERE completed_at >= $1 LIMIT 1)");
     let query = sqlx::query_scalar(AssertSqlSafe(sql)).bind(before);
     if query.fetch_one(&mut *connection).await? {
-        return Ok(Found::Late);
+        return Ok(DayCheck::Late);
     }
-    Ok(Found::Over)
+    Ok(DayCheck::Over)
 }
 
-/// Drops a day, unless another replica has.
-async fn drop_it(connection: &mut PgConnection, day: Day) -> Outcome<()> {
+/// Drops a day, unless another replica has dropped it.
+async fn drop_it(connection: &mut PgConnection, day: Day) -> SqlResult<()> {
     lock(connection).await?;
     if !existing(connection).await?.contains(&day) {
         return Ok(());
     }
-    // All locks before anything is done: others that wait behind wait no longer than for these.
+    // Takes all locks before the first change. Other transactions queue behind this one, so it
+    // waits only briefly for each lock.
     let sql = format!(
         "SET LOCAL lock_timeout = '100ms';
          LOCK TABLE ONLY jobs, ONLY attempts, jobs_{day}, attempts_{day} IN ACCESS EXCLUSIVE MODE"
@@ -177,7 +184,7 @@ async fn prune(
     before: Timestamp,
     bound: Timestamp,
     limit: u32,
-) -> Outcome<Upkeep> {
+) -> SqlResult<Upkeep> {
     if !is_alone(&mut Connection::from(&mut *connection), "prune history").await? {
         return Ok(Upkeep::default());
     }
@@ -202,8 +209,9 @@ async fn prune(
     Ok(Upkeep { days: 0, jobs, skips, versions })
 }
 
-/// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
-/// while the schedule may have any number of newer ones.
+/// Removes retired versions that no job uses. Looks only at jobs from before the version was
+/// retired: most of these are gone, while the schedule may have any number of newer ones.
+/// Parameters: time, number of rows, margin in milliseconds.
 const PRUNE_VERSIONS: &str = "
     DELETE FROM schedule_versions WHERE id IN
         (SELECT v.id FROM schedule_versions AS v
@@ -214,11 +222,12 @@ const PRUNE_VERSIONS: &str = "
                   AND j.id < (lpad(to_hex(v.retired_at + $3), 12, '0') || repeat('0', 20))::uuid)
            AND NOT EXISTS
                (SELECT FROM runs AS r
-                WHERE r.account_id = v.account_id AND r.schedule_id = v.schedule_id
-                  AND r.version_id = v.id)
+                WHERE r.account_id = v.account_id AND r.status < 2
+                  AND r.schedule_id = v.schedule_id AND r.version_id = v.id)
          ORDER BY v.retired_at LIMIT $2 FOR UPDATE SKIP LOCKED)";
 
-/// No job has ended before its run was due, so the old ones are at the lower end of the key.
+/// Finds the jobs that ended before a time. No job ends before the time in its id, so they are at
+/// the lower end of the key. Parameters: lowest id that stays, time, number of rows.
 const OLD_JOBS: &str = "
     SELECT id FROM jobs WHERE id < $1 AND completed_at < $2
     ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED";
@@ -228,7 +237,7 @@ async fn prune_jobs(
     before: Timestamp,
     bound: Timestamp,
     limit: u32,
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
         .bind(key_from(bound))
         .bind(before)

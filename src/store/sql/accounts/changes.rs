@@ -6,7 +6,7 @@ use crate::domain::{AccountId, Timestamp};
 use crate::store::sql::account_lock::{fence_change, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::query::Query;
 use crate::store::{Account, Usage, WriteContext, sql};
 
@@ -14,7 +14,7 @@ use crate::store::{Account, Usage, WriteContext, sql};
 pub(in crate::store) async fn insert_account(
     connection: &mut Connection<'_>,
     account: Account,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let made = sql::query(
         "INSERT INTO accounts (id, name, created_at, plan) VALUES ($1, $2, $3, $4)
          ON CONFLICT (name) DO NOTHING",
@@ -33,7 +33,7 @@ pub(in crate::store) async fn create_account(
     write: WriteContext,
     name: String,
     plan: String,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let new = Account { plan, ..Account::new(write.account, name, write.now) };
     if !insert_account(connection, new).await? {
         return Ok(false);
@@ -47,7 +47,7 @@ pub(in crate::store) async fn set_plan(
     connection: &mut Connection<'_>,
     write: WriteContext,
     plan: String,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     if !lock(connection, write.account).await? {
         return Ok(false);
     }
@@ -67,7 +67,7 @@ pub(in crate::store) async fn set_plan(
 /// Removes the month's counter, so that the jobs are counted again when the new plan limits them:
 /// jobs made under a plan without a quota were not counted. The old value is kept under the
 /// negative month as a lower bound for the new count.
-async fn forget_month(connection: &mut Connection<'_>, write: WriteContext) -> Outcome<()> {
+async fn forget_month(connection: &mut Connection<'_>, write: WriteContext) -> SqlResult<()> {
     let month = month_of(write.now);
     let forgotten: Option<i64> = sql::query_scalar(
         "DELETE FROM account_months WHERE account_id = $1 AND month = $2 RETURNING reserved",
@@ -95,7 +95,7 @@ pub(in crate::store) async fn set_suspended(
     connection: &mut Connection<'_>,
     write: WriteContext,
     suspended: bool,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     if !lock(connection, write.account).await? {
         return Ok(false);
     }
@@ -119,10 +119,10 @@ pub(in crate::store) async fn set_suspended(
 }
 
 /// The counts of an account's objects, in the order in which [`used`] expects them.
-pub(in crate::store) type Counted = (i64, i64, i64, Option<i64>, Option<Timestamp>);
+pub(in crate::store) type ObjectCounts = (i64, i64, i64, Option<i64>, Option<Timestamp>);
 
 /// Returns the query that counts an account's objects.
-pub(in crate::store) fn counted(id: AccountId, now: Timestamp) -> Query<Counted> {
+pub(in crate::store) fn counted(id: AccountId, now: Timestamp) -> Query<ObjectCounts> {
     sql::query_as(
         "SELECT
              (SELECT count(*) FROM schedules WHERE account_id = $1),
@@ -138,7 +138,7 @@ pub(in crate::store) fn counted(id: AccountId, now: Timestamp) -> Query<Counted>
 }
 
 pub(in crate::store) fn used(
-    (schedules, keys, channels, reserved, quota_exhausted_at): Counted,
+    (schedules, keys, channels, reserved, quota_exhausted_at): ObjectCounts,
 ) -> Usage {
     Usage {
         schedules: schedules.unsigned_abs(),

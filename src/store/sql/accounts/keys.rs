@@ -7,11 +7,11 @@ use crate::store::sql;
 use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::{KeyCreated, NewKey, Rotated, Rotation, WriteContext};
 
 /// Counts the keys of the account that are neither revoked nor expired.
-async fn working_keys(connection: &mut Connection<'_>, write: WriteContext) -> Outcome<u64> {
+async fn working_keys(connection: &mut Connection<'_>, write: WriteContext) -> SqlResult<u64> {
     let working: i64 = sql::query_scalar(
         "SELECT count(*) FROM api_keys WHERE account_id = $1 AND revoked_at IS NULL
              AND (expires_at IS NULL OR expires_at > $2)",
@@ -27,7 +27,7 @@ pub(in crate::store) async fn create_key(
     connection: &mut Connection<'_>,
     write: WriteContext,
     key: NewKey,
-) -> Outcome<KeyCreated> {
+) -> SqlResult<KeyCreated> {
     if !lock(connection, write.account).await? {
         return Ok(KeyCreated::NoSuchAccount);
     }
@@ -58,7 +58,7 @@ pub(in crate::store) async fn rotate_key(
     connection: &mut Connection<'_>,
     write: WriteContext,
     rotation: Rotation,
-) -> Outcome<Rotated> {
+) -> SqlResult<Rotated> {
     lock(connection, write.account).await?;
     let works: bool = sql::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = $1 AND account_id = $2
@@ -106,7 +106,7 @@ pub(in crate::store) async fn revoke_key(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: KeyId,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let revoked = sql::query(
         "UPDATE api_keys SET revoked_at = $3
          WHERE id = $1 AND account_id = $2 AND revoked_at IS NULL",

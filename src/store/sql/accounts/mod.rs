@@ -9,13 +9,13 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database};
 use super::batch_rows::{Of, batch_row, json};
 use super::connection::Connection;
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::hex::Hex;
 use super::rows::account_columns;
 use super::signing;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, JobId, KeyId, Timestamp};
-use crate::store::contract::accounts::{JOBS_COUNTED, start_of_month};
+use crate::store::contract::accounts::{MONTHLY_JOBS_COUNTED, start_of_month};
 use crate::store::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
     WriteContext, sql,
@@ -64,10 +64,12 @@ impl<D: Database> AccountStore for D {
         let count = sql::query_scalar::<i64>(
             "SELECT count(*) FROM
                  (SELECT id FROM jobs WHERE account_id = $1 AND id >= $2
-                  UNION ALL SELECT id FROM runs WHERE account_id = $1 AND id >= $2
+                  UNION ALL SELECT id FROM runs
+                            WHERE account_id = $1 AND id >= $2 AND status < 2
                   LIMIT $3) AS made",
         );
-        let count = count.bind(id).bind(JobId::new(start_of_month(now), 0)).bind(JOBS_COUNTED);
+        let count =
+            count.bind(id).bind(JobId::new(start_of_month(now), 0)).bind(MONTHLY_JOBS_COUNTED);
         let made = self.api().scalar("jobs_made", count).await?;
         Ok(made.unwrap_or(0).unsigned_abs())
     }
@@ -79,7 +81,8 @@ impl<D: Database> AccountStore for D {
         });
         let is_there = set.await?;
         if is_there {
-            // Even if nothing has changed: the replica may have died in an earlier call, before this.
+            // Even if nothing has changed: the replica may have died in an earlier call, before
+            // this.
             self.fence_plan("set_plan", write.account).await?;
         }
         Ok(is_there)
@@ -92,7 +95,8 @@ impl<D: Database> AccountStore for D {
         });
         let is_there = set.await?;
         if is_there {
-            // Even if nothing has changed: the replica may have died in an earlier call, before this.
+            // Even if nothing has changed: the replica may have died in an earlier call, before
+            // this.
             self.fence_suspension("set_suspended", write.account).await?;
         }
         Ok(is_there)
@@ -177,7 +181,7 @@ impl UsedKey {
     }
 }
 
-async fn note_uses(connection: &mut Connection<'_>, uses: String) -> Outcome<()> {
+async fn note_uses(connection: &mut Connection<'_>, uses: String) -> SqlResult<()> {
     let used = connection.dialect().rows::<UsedKey>("$1");
     // In the order of their ids: another replica may write the same rows.
     let lock = connection.dialect().exclusive_lock();

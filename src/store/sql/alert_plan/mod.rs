@@ -5,10 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::alert_items::{Event, PlannedChannel, PlannedDelivery, PlannedIncident, Standing};
+use super::alert_items::{
+    DeliveryState, OutboxEvent, PlannedChannel, PlannedDelivery, PlannedIncident,
+};
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::grouping::{
-    Flow, GroupingRules, IncidentState, Judgement, Member, Verdict, concerns_host,
+    Flow, GroupingRules, GroupingVerdict, IncidentMember, IncidentState, Judgement, concerns_host,
 };
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
@@ -25,13 +27,13 @@ pub(in crate::store) struct AlertPlan {
     pub(in crate::store) audience: HashMap<ScheduleId, Vec<ChannelId>>,
     pub(in crate::store) channels: BTreeMap<ChannelId, PlannedChannel>,
     pub(in crate::store) incidents: BTreeMap<(ChannelId, HostKey), PlannedIncident>,
-    pub(in crate::store) members: HashMap<(IncidentId, ScheduleId), Member>,
+    pub(in crate::store) members: HashMap<(IncidentId, ScheduleId), IncidentMember>,
     /// Read: the held deliveries of the incidents that are due.
     pub(in crate::store) held: BTreeMap<IncidentId, Vec<DeliveryId>>,
     /// The deliveries to be stored.
     pub(in crate::store) deliveries: Vec<PlannedDelivery>,
     /// Held deliveries that are sent one by one.
-    pub(in crate::store) released: Vec<(DeliveryId, Standing)>,
+    pub(in crate::store) released: Vec<(DeliveryId, DeliveryState)>,
     /// Incidents whose held deliveries are merged into this delivery, with their accounts.
     pub(in crate::store) merged: Vec<(IncidentId, AccountId, DeliveryId)>,
     /// The members of incidents to be stored, with their account and `true` if they are failing.
@@ -67,7 +69,7 @@ impl AlertPlan {
     }
 
     /// Judges the incidents that are due, then processes the events.
-    pub(in crate::store) fn work_out(&mut self, events: &[Event]) {
+    pub(in crate::store) fn work_out(&mut self, events: &[OutboxEvent]) {
         let now = self.now;
         let due = self.incidents.iter().filter(|(_, incident)| incident.state.due_at <= now);
         let due: Vec<_> = due.map(|(key, _)| *key).collect();
@@ -75,7 +77,7 @@ impl AlertPlan {
         for event in events {
             let channels = self.audience.get(&event.schedule).cloned().unwrap_or_default();
             if channels.is_empty() && event.wanted {
-                self.add(event, None, Standing::NoChannel);
+                self.add(event, None, DeliveryState::NoChannel);
             }
             for channel in channels {
                 self.take(event, channel);
@@ -83,20 +85,22 @@ impl AlertPlan {
         }
     }
 
-    fn take(&mut self, event: &Event, channel: ChannelId) {
+    fn take(&mut self, event: &OutboxEvent, channel: ChannelId) {
         let verdict = match event.kind {
-            kind if !concerns_host(kind) || self.rules.incident_schedules == 0 => Verdict::Alone,
+            kind if !concerns_host(kind) || self.rules.incident_schedules == 0 => {
+                GroupingVerdict::Alone
+            }
             AlertKind::JobFailed => self.fail(event, channel),
             _ => self.recover(event, channel),
         };
         let key = (channel, event.host);
         let standing = match (verdict, self.incidents.get(&key)) {
-            (Verdict::Held, Some(incident)) => Standing::Held(incident.id),
-            (Verdict::Merged, Some(PlannedIncident { opening: Some(opening), .. })) => {
-                Standing::Merged(*opening)
+            (GroupingVerdict::Held, Some(incident)) => DeliveryState::Held(incident.id),
+            (GroupingVerdict::Merged, Some(PlannedIncident { opening: Some(opening), .. })) => {
+                DeliveryState::Merged(*opening)
             }
             _ if event.wanted => self.flow(channel, event),
-            _ => Standing::NoChannel,
+            _ => DeliveryState::NoChannel,
         };
         if event.wanted {
             self.add(event, Some(channel), standing);
@@ -104,18 +108,18 @@ impl AlertPlan {
         let looks_done = |incident: &PlannedIncident| {
             incident.state.failing == 0 && event.kind == AlertKind::ScheduleRecovered
         };
-        if verdict != Verdict::Held && self.incidents.get(&key).is_some_and(looks_done) {
+        if verdict != GroupingVerdict::Held && self.incidents.get(&key).is_some_and(looks_done) {
             self.judge(key);
         }
     }
 
     /// Processes a failed job: it starts an incident or belongs to one.
-    fn fail(&mut self, event: &Event, channel: ChannelId) -> Verdict {
+    fn fail(&mut self, event: &OutboxEvent, channel: ChannelId) -> GroupingVerdict {
         let (now, rules) = (self.now, self.rules);
         let key = (channel, event.host);
         // An incident may be over although it was not judged yet. It is judged first, because it
         // must not absorb a failure that needs an alert of its own.
-        if self.incidents.get(&key).is_some_and(|known| known.state.due_at <= now) {
+        if self.incidents.get(&key).is_some_and(|incident| incident.state.due_at <= now) {
             self.judge(key);
         }
         let incident = self.incidents.entry(key).or_insert_with(|| PlannedIncident {
@@ -130,28 +134,28 @@ impl AlertPlan {
             changed: true,
         });
         let place = (incident.id, event.schedule);
-        let member = self.members.get(&place).copied().unwrap_or(Member::New);
-        if member == Member::New && incident.names.len() < NAMES {
+        let member = self.members.get(&place).copied().unwrap_or(IncidentMember::New);
+        if member == IncidentMember::New && incident.names.len() < NAMES {
             incident.names.push(event.schedule_name.clone());
         }
         (incident.job, incident.changed) = (event.job, true);
-        if member != Member::Failing {
-            self.members.insert(place, Member::Failing);
+        if member != IncidentMember::Failing {
+            self.members.insert(place, IncidentMember::Failing);
             self.joined.insert(place, (event.account, true));
         }
         incident.state.failed(member, event.at, now, &rules)
     }
 
     /// Processes the recovery of a schedule, which may belong to an incident.
-    fn recover(&mut self, event: &Event, channel: ChannelId) -> Verdict {
+    fn recover(&mut self, event: &OutboxEvent, channel: ChannelId) -> GroupingVerdict {
         let Some(incident) = self.incidents.get_mut(&(channel, event.host)) else {
-            return Verdict::Alone;
+            return GroupingVerdict::Alone;
         };
         let place = (incident.id, event.schedule);
-        if self.members.get(&place) != Some(&Member::Failing) {
-            return Verdict::Alone;
+        if self.members.get(&place) != Some(&IncidentMember::Failing) {
+            return GroupingVerdict::Alone;
         }
-        self.members.insert(place, Member::Recovered);
+        self.members.insert(place, IncidentMember::Recovered);
         self.joined.insert(place, (event.account, false));
         (incident.job, incident.changed) = (event.job, true);
         incident.state.recovered(event.at, &self.rules)
@@ -167,8 +171,8 @@ impl AlertPlan {
             Judgement::Open => {
                 let (incident, account) = (incident.id, incident.account);
                 let opening = self.tell(key, AlertKind::IncidentOpened);
-                if let Some(known) = self.incidents.get_mut(&key) {
-                    known.opening = Some(opening);
+                if let Some(incident) = self.incidents.get_mut(&key) {
+                    incident.opening = Some(opening);
                 }
                 self.merge(incident, account, opening);
                 self.opened += 1;
@@ -193,9 +197,9 @@ impl AlertPlan {
     fn merge(&mut self, incident: IncidentId, account: AccountId, opening: DeliveryId) {
         self.merged_held += self.held.remove(&incident).map_or(0, |held| held.len() as u64);
         self.merged.push((incident, account, opening));
-        let held = |one: &&mut PlannedDelivery| one.standing == Standing::Held(incident);
+        let held = |one: &&mut PlannedDelivery| one.standing == DeliveryState::Held(incident);
         for planned in self.deliveries.iter_mut().filter(held) {
-            planned.standing = Standing::Merged(opening);
+            planned.standing = DeliveryState::Merged(opening);
         }
     }
 
@@ -206,7 +210,7 @@ impl AlertPlan {
             self.released.push((held, standing));
         }
         for place in 0..self.deliveries.len() {
-            if self.deliveries[place].standing == Standing::Held(incident) {
+            if self.deliveries[place].standing == DeliveryState::Held(incident) {
                 let id = self.deliveries[place].id;
                 self.deliveries[place].standing = self.flow_of((channel, account), id.to_bytes());
             }
@@ -252,21 +256,25 @@ impl AlertPlan {
         delivery
     }
 
-    fn flow(&mut self, channel: ChannelId, event: &Event) -> Standing {
+    fn flow(&mut self, channel: ChannelId, event: &OutboxEvent) -> DeliveryState {
         self.flow_of((channel, event.account), event.id.to_bytes())
     }
 
     /// Counts one more alert to a channel and returns its state.
-    fn flow_of(&mut self, (id, account): (ChannelId, AccountId), object: [u8; 16]) -> Standing {
+    fn flow_of(
+        &mut self,
+        (id, account): (ChannelId, AccountId),
+        object: [u8; 16],
+    ) -> DeliveryState {
         let (now, rules) = (self.now, self.rules);
         // The channel is no longer verified. The delivery fails with that reason when it is
         // claimed.
-        let Some(channel) = self.channels.get_mut(&id) else { return Standing::Due(now) };
+        let Some(channel) = self.channels.get_mut(&id) else { return DeliveryState::Due(now) };
         channel.changed = true;
         let flow = channel.flow.take(now, &rules);
         match (flow, channel.digest) {
-            (Flow::Send, _) => Standing::Due(now.max(channel.paused_until)),
-            (Flow::JoinDigest, Some(digest)) => Standing::Merged(digest),
+            (Flow::Send, _) => DeliveryState::Due(now.max(channel.paused_until)),
+            (Flow::JoinDigest, Some(digest)) => DeliveryState::Merged(digest),
             (Flow::JoinDigest, None) => self.begin_digest(id, account, object, now),
             (Flow::BeginDigest { due }, _) => self.begin_digest(id, account, object, due),
         }
@@ -278,13 +286,13 @@ impl AlertPlan {
         account: AccountId,
         object: [u8; 16],
         due: Timestamp,
-    ) -> Standing {
+    ) -> DeliveryState {
         let event = EventId::of(object, AlertKind::Digest.as_str(), self.now);
         let digest = self.next_id(event, Some(channel));
         let mut paused_until = due;
-        if let Some(known) = self.channels.get_mut(&channel) {
-            known.digest = Some(digest);
-            paused_until = known.paused_until;
+        if let Some(channel) = self.channels.get_mut(&channel) {
+            channel.digest = Some(digest);
+            paused_until = channel.paused_until;
         }
         self.deliveries.push(PlannedDelivery {
             id: digest,
@@ -299,9 +307,9 @@ impl AlertPlan {
             failures: 0,
             schedule_name: None,
             content: None,
-            standing: Standing::Due(due.max(paused_until)),
+            standing: DeliveryState::Due(due.max(paused_until)),
         });
-        Standing::Merged(digest)
+        DeliveryState::Merged(digest)
     }
 
     /// Returns the id of the next planned delivery. Deliveries are sent in the order of their ids.
@@ -309,7 +317,7 @@ impl AlertPlan {
         DeliveryId::of(event, channel, self.now).at_place(self.deliveries.len())
     }
 
-    fn add(&mut self, event: &Event, channel: Option<ChannelId>, standing: Standing) {
+    fn add(&mut self, event: &OutboxEvent, channel: Option<ChannelId>, standing: DeliveryState) {
         self.deliveries.push(PlannedDelivery {
             id: self.next_id(event.id, channel),
             account: event.account,
@@ -318,7 +326,7 @@ impl AlertPlan {
             schedule: Some(event.schedule),
             job: Some(event.job),
             incident: match standing {
-                Standing::Held(incident) => Some(incident),
+                DeliveryState::Held(incident) => Some(incident),
                 _ => None,
             },
             kind: event.kind,

@@ -26,11 +26,11 @@ fn channel(n: u128) -> ChannelId {
 }
 
 /// Returns an event of a schedule.
-fn event(schedule: u8, kind: AlertKind, at: i64) -> Event {
+fn event(schedule: u8, kind: AlertKind, at: i64) -> OutboxEvent {
     let mut job = [schedule; 16];
     job[1] = u8::try_from(kind.as_str().len()).expect("short");
     let id = EventId::of(job, kind.as_str(), ms(at));
-    Event {
+    OutboxEvent {
         id,
         account: AccountId::new(ms(0), 1),
         schedule: ScheduleId::from_bytes([schedule; 16]),
@@ -44,11 +44,11 @@ fn event(schedule: u8, kind: AlertKind, at: i64) -> Event {
     }
 }
 
-fn failed(schedule: u8, at: i64) -> Event {
+fn failed(schedule: u8, at: i64) -> OutboxEvent {
     event(schedule, AlertKind::JobFailed, at)
 }
 
-fn recovered(schedule: u8, at: i64) -> Event {
+fn recovered(schedule: u8, at: i64) -> OutboxEvent {
     event(schedule, AlertKind::ScheduleRecovered, at)
 }
 
@@ -82,7 +82,7 @@ fn next(before: &AlertPlan, now: i64) -> AlertPlan {
         let incident = PlannedIncident { changed: false, ..incident.clone() };
         if incident.state.due_at <= next.now {
             let held = before.deliveries.iter().filter_map(|planned| {
-                (planned.standing == Standing::Held(incident.id)).then_some(planned.id)
+                (planned.standing == DeliveryState::Held(incident.id)).then_some(planned.id)
             });
             next.held.insert(incident.id, held.collect());
         }
@@ -96,33 +96,33 @@ fn kinds(plan: &AlertPlan) -> Vec<AlertKind> {
     plan.deliveries.iter().map(|planned| planned.kind).collect()
 }
 
-fn standings(plan: &AlertPlan) -> Vec<Standing> {
+fn standings(plan: &AlertPlan) -> Vec<DeliveryState> {
     plan.deliveries.iter().map(|planned| planned.standing).collect()
 }
 
 #[test]
-fn what_nobody_wants_leaves_nothing() {
+fn an_unwanted_alert_leaves_nothing() {
     let mut plan = plan(1_000, RULES);
-    let unwanted = |event| Event { wanted: false, ..event };
+    let unwanted = |event| OutboxEvent { wanted: false, ..event };
     plan.audience.remove(&ScheduleId::from_bytes([2; 16]));
     plan.work_out(&[unwanted(recovered(1, 900)), unwanted(recovered(2, 900))]);
     assert!(plan.deliveries.is_empty() && plan.incidents.is_empty());
     plan.work_out(&[recovered(2, 900)]);
-    assert_eq!(standings(&plan), [Standing::NoChannel]);
+    assert_eq!(standings(&plan), [DeliveryState::NoChannel]);
     assert_eq!(plan.deliveries[0].channel, None);
 }
 
 #[test]
 fn deliveries_sort_as_they_were_planned() {
     let mut plan = plan(1_000, GroupingRules { per_minute: 2, ..RULES });
-    let events: Vec<Event> =
+    let events: Vec<OutboxEvent> =
         (0..9).map(|schedule| event(schedule, AlertKind::JobSucceeded, 900)).collect();
     plan.work_out(&events);
     let ids: Vec<DeliveryId> = plan.deliveries.iter().map(|planned| planned.id).collect();
     assert_eq!(ids.len(), 10);
     assert!(ids.is_sorted_by(|a, b| a < b));
     let digest = plan.channels[&channel(1)].digest.expect("begun");
-    let merged = |planned: &&PlannedDelivery| planned.standing == Standing::Merged(digest);
+    let merged = |planned: &&PlannedDelivery| planned.standing == DeliveryState::Merged(digest);
     assert_eq!(plan.deliveries.iter().filter(merged).count(), 7);
     assert_eq!(plan.deliveries[2].id, digest, "it begins with the first that is too much");
 }
@@ -136,28 +136,28 @@ fn a_channel_that_asked_for_a_pause_is_told_after_it() {
         event(1, AlertKind::JobSucceeded, 900),
         event(2, AlertKind::JobSucceeded, 900),
     ]);
-    let due = Standing::Due(ms(90_000));
+    let due = DeliveryState::Due(ms(90_000));
     assert_eq!(standings(&plan)[..2], [due, due], "and so is its digest");
 }
 
 #[test]
-fn what_was_held_and_what_comes_are_merged_alike() {
+fn held_and_new_events_are_merged_alike() {
     let mut first = plan(1_000, RULES);
     first.work_out(&[failed(1, 900), failed(2, 901)]);
     let id = first.incidents[&(channel(1), HOST)].id;
-    assert_eq!(standings(&first), [Standing::Held(id); 2]);
+    assert_eq!(standings(&first), [DeliveryState::Held(id); 2]);
     assert_eq!((first.joined.len(), first.opened), (2, 0));
 
     let mut second = next(&first, 1_400);
     second.work_out(&[failed(3, 1_300)]);
-    assert_eq!(standings(&second), [Standing::Held(id)]);
+    assert_eq!(standings(&second), [DeliveryState::Held(id)]);
     // The incident is due, and one more failure arrives in the same pass: it is merged too.
     let mut third = next(&second, 1_900);
     third.held.insert(id, vec![first.deliveries[0].id, second.deliveries[0].id]);
     third.work_out(&[failed(4, 1_850)]);
     assert_eq!(kinds(&third), [AlertKind::IncidentOpened, AlertKind::JobFailed]);
     let opening = third.deliveries[0].id;
-    assert_eq!(standings(&third), [Standing::Due(ms(1_900)), Standing::Merged(opening)]);
+    assert_eq!(standings(&third), [DeliveryState::Due(ms(1_900)), DeliveryState::Merged(opening)]);
     assert_eq!((third.opened, third.merged_held), (1, 2));
     assert_eq!(third.merged, [(id, AccountId::new(ms(0), 1), opening)]);
     let known = &third.incidents[&(channel(1), HOST)];
@@ -175,21 +175,21 @@ fn too_few_are_released_through_the_flow_of_the_channel() {
     assert_eq!(kinds(&second), [AlertKind::Digest]);
     let digest = second.deliveries[0].id;
     let [a, b] = &second.released[..] else { panic!("{:?}", second.released) };
-    assert_eq!((a.0, a.1), (first.deliveries[0].id, Standing::Due(ms(1_500))));
-    assert_eq!((b.0, b.1), (first.deliveries[1].id, Standing::Merged(digest)));
+    assert_eq!((a.0, a.1), (first.deliveries[0].id, DeliveryState::Due(ms(1_500))));
+    assert_eq!((b.0, b.1), (first.deliveries[1].id, DeliveryState::Merged(digest)));
     // The alert about an incident counts against the limit of the channel, too.
     let mut third = next(&second, 2_000);
     third.work_out(&[failed(3, 1_900), failed(4, 1_900)]);
     let mut fourth = next(&third, 2_500);
     fourth.work_out(&[]);
     assert_eq!(kinds(&fourth), [AlertKind::IncidentOpened]);
-    assert_eq!(standings(&fourth), [Standing::Merged(digest)]);
+    assert_eq!(standings(&fourth), [DeliveryState::Merged(digest)]);
     let opening = fourth.deliveries[0].id;
     assert_eq!(fourth.incidents[&(channel(1), HOST)].opening, Some(opening));
 }
 
 #[test]
-fn a_failure_after_an_incident_that_nobody_looked_at_is_told_anew() {
+fn a_failure_after_an_incident_that_was_not_checked_is_reported_anew() {
     let mut first = plan(1_000, RULES);
     first.work_out(&[failed(1, 900), failed(2, 900), failed(3, 900)]);
     let mut second = next(&first, 1_500);
@@ -202,7 +202,7 @@ fn a_failure_after_an_incident_that_nobody_looked_at_is_told_anew() {
     let now = &third.incidents[&(channel(1), HOST)];
     assert_ne!(now.id, before);
     assert_eq!(third.ended.iter().copied().collect::<Vec<_>>(), [before]);
-    assert_eq!(standings(&third), [Standing::Held(now.id)]);
+    assert_eq!(standings(&third), [DeliveryState::Held(now.id)]);
     assert!(third.joined.keys().all(|(incident, _)| *incident == now.id));
 }
 
@@ -214,7 +214,7 @@ fn a_recovery_closes_it_at_once_and_the_next_failure_begins_another() {
     second.work_out(&[]);
     let opening = second.deliveries[0].id;
     let mut third = next(&second, 9_000);
-    let unwanted = Event { wanted: false, ..recovered(3, 8_000) };
+    let unwanted = OutboxEvent { wanted: false, ..recovered(3, 8_000) };
     third.work_out(&[recovered(1, 8_000), recovered(2, 8_000), unwanted, failed(4, 8_500)]);
     let expected = [
         AlertKind::ScheduleRecovered,
@@ -223,7 +223,7 @@ fn a_recovery_closes_it_at_once_and_the_next_failure_begins_another() {
         AlertKind::JobFailed,
     ];
     assert_eq!(kinds(&third), expected);
-    assert_eq!(standings(&third)[..2], [Standing::Merged(opening); 2]);
+    assert_eq!(standings(&third)[..2], [DeliveryState::Merged(opening); 2]);
     assert_eq!((third.closed, third.ended.len(), third.incidents.len()), (1, 1, 1));
     // A schedule that fails, recovers and fails again counts once in the incident.
     let mut fourth = next(&third, 9_100);
@@ -239,11 +239,11 @@ fn others_recover_by_themselves() {
     first.work_out(&[failed(1, 900)]);
     let mut second = next(&first, 1_500);
     second.work_out(&[recovered(5, 1_400)]);
-    assert_eq!(standings(&second), [Standing::Due(ms(1_500))], "it was not of the incident");
+    assert_eq!(standings(&second), [DeliveryState::Due(ms(1_500))], "it was not of the incident");
     // An incident in stage `Watching` ends when its only schedule recovers.
     let mut third = next(&second, 3_000);
     third.work_out(&[recovered(1, 2_900)]);
-    assert_eq!(standings(&third), [Standing::Due(ms(3_000))]);
+    assert_eq!(standings(&third), [DeliveryState::Due(ms(3_000))]);
     assert!(third.incidents.is_empty() && third.ended.len() == 1);
 }
 
@@ -251,6 +251,6 @@ fn others_recover_by_themselves() {
 fn without_incidents_each_goes_its_own_way() {
     let mut plan = plan(1_000, GroupingRules { incident_schedules: 0, ..RULES });
     plan.work_out(&[failed(1, 900), failed(2, 900), failed(3, 900), recovered(1, 950)]);
-    assert_eq!(standings(&plan), [Standing::Due(ms(1_000)); 4]);
+    assert_eq!(standings(&plan), [DeliveryState::Due(ms(1_000)); 4]);
     assert!(plan.incidents.is_empty());
 }

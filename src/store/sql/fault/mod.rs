@@ -39,7 +39,7 @@ pub(in crate::store) enum Remedy {
 }
 
 /// The result of the adapters' inner functions.
-pub(in crate::store) type Outcome<T> = Result<T, Fault>;
+pub(in crate::store) type SqlResult<T> = Result<T, Fault>;
 
 impl Fault {
     /// Returns a failure that has no remedy.

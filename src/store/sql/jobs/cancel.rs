@@ -11,7 +11,7 @@ use crate::store::sql::account_lock::admit;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::ending::EndedJob;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::job_rows::{HAS_ENDED, history_columns};
 use crate::store::sql::{self, audit};
 use crate::store::{Cancelled, WriteContext};
@@ -22,7 +22,7 @@ pub(super) async fn cancel(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: JobId,
-) -> Outcome<Cancelled> {
+) -> SqlResult<Cancelled> {
     let dialect = connection.dialect();
     admit(connection, write.account, dialect.shared_lock()).await?;
     let found =
@@ -72,7 +72,7 @@ async fn finished_or_unknown(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: JobId,
-) -> Outcome<Cancelled> {
+) -> SqlResult<Cancelled> {
     let has_ended = sql::query_scalar(HAS_ENDED).bind(id).bind(write.account);
     let has_ended: bool = has_ended.fetch_one(connection).await?;
     Ok(if has_ended { Cancelled::Finished } else { Cancelled::NotFound })
@@ -84,10 +84,11 @@ pub(in crate::store::sql) async fn end_jobs_of(
     connection: &mut Connection<'_>,
     write: WriteContext,
     schedule: ScheduleId,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let dialect = connection.dialect();
     let unfinished = format!(
-        "SELECT id, status FROM runs WHERE account_id = $2 AND schedule_id = $1 ORDER BY id {}",
+        "SELECT id, status FROM runs
+         WHERE account_id = $2 AND schedule_id = $1 AND status < 2 ORDER BY id {}",
         dialect.removal_lock()
     );
     let unfinished = sql::query_as(AssertSqlSafe(unfinished)).bind(schedule).bind(write.account);
@@ -115,7 +116,7 @@ async fn end_waiting(
     write: WriteContext,
     jobs: &[JobId],
     why: &'static str,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     if jobs.is_empty() {
         return Ok(());
     }

@@ -9,7 +9,7 @@ use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::runtime::faults;
 use crate::store::sql::account_lock::{admit, judge};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, Outcome, Remedy};
+use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::sql::job_rows::STATUS;
 use crate::store::sql::rows::StoreRow;
 use crate::store::sql::{self, audit, quotas};
@@ -21,7 +21,7 @@ pub(super) async fn trigger(
     write: WriteContext,
     job: NewJob,
     quota: Option<u64>,
-) -> Outcome<Triggered> {
+) -> SqlResult<Triggered> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let triggered = create(connection, write, job, Trigger::Manual, quota).await?;
     if matches!(triggered, Triggered::Created(_)) {
@@ -38,7 +38,7 @@ pub(super) async fn retry(
     of: JobId,
     id: JobId,
     quota: Option<u64>,
-) -> Outcome<Retried> {
+) -> SqlResult<Retried> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let found = sql::query_as(STATUS).bind(of).bind(write.account);
     let found: Option<(JobStatus, ScheduleId)> = found.fetch_optional(connection).await?;
@@ -68,7 +68,7 @@ async fn create(
     job: NewJob,
     trigger: Trigger,
     quota: Option<u64>,
-) -> Outcome<Triggered> {
+) -> SqlResult<Triggered> {
     let lock = connection.dialect().shared_lock();
     let lock = format!("SELECT 1 FROM schedules WHERE id = $1 AND account_id = $2 {lock}");
     let lock = sql::query_scalar(AssertSqlSafe(lock)).bind(job.schedule).bind(write.account);
@@ -147,7 +147,7 @@ pub(super) async fn trigger_at_once(
     connection: &mut Connection<'_>,
     write: WriteContext,
     job: NewJob,
-) -> Outcome<Triggered> {
+) -> SqlResult<Triggered> {
     let attempted: Option<Attempted> = sql::query_as(faults::statement("trigger", TRIGGER))
         .bind(job.id)
         .bind(job.schedule)

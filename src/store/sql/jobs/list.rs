@@ -5,17 +5,17 @@
 //! unscheduled ones; or all of an account. PostgreSQL's planner finds the index, and reads the
 //! partitions from the newest on until the page is full. SQLite gets the index by name.
 
-use futures_util::TryStreamExt;
 use sqlx::AssertSqlSafe;
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
+use crate::store::contract::deletion::indexed;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::job_rows::{ListedJob, job_columns, run_columns, run_tables};
-use crate::store::sql::paging::{JOBS_COUNTED, cut_response, job_bytes};
+use crate::store::sql::paging::{JOBS_COUNTED, cut_response, fill, job_bytes};
 use crate::store::sql::query::Builder;
 use crate::store::sql::values::{bounds, key_above, key_from};
 use crate::store::{JobPage, JobQuery, sql};
@@ -53,7 +53,7 @@ pub(super) async fn list(
     encrypted_fields: &EncryptedFields,
     account: AccountId,
     query: &JobQuery,
-) -> Outcome<JobPage> {
+) -> SqlResult<JobPage> {
     let dialect = connection.dialect();
     let total: i64 = count(dialect, account, query).scalar().fetch_one(connection).await?;
     let ids: Vec<JobId> = page(dialect, account, query).scalar().fetch_all(connection).await?;
@@ -65,17 +65,13 @@ pub(super) async fn list(
         .bind(first)
         .bind(last)
         .bind(i32::try_from(query.max_response_bytes).unwrap_or(i32::MAX));
-    let mut rows = rows.fetch(connection)?;
-    let (mut jobs, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-    while let Some(ListedJob { version, mut job, response_bytes }) = rows.try_next().await? {
+    let open = |ListedJob { version, mut job, response_bytes }| {
         encrypted_fields.open_job(account, version, &mut job);
         cut_response(&mut job, response_bytes, query.max_response_bytes);
-        bytes += job_bytes(&job);
-        if bytes > query.max_bytes && !jobs.is_empty() {
-            break;
-        }
-        jobs.push(job);
-    }
+        let bytes = job_bytes(&job);
+        (job, bytes)
+    };
+    let jobs = fill(rows.fetch(connection)?, query.max_bytes, open).await?;
     let has_more = jobs.len() < ids.len();
     Ok(JobPage { jobs, total: total.unsigned_abs(), has_more })
 }
@@ -141,6 +137,7 @@ fn push_filters(
 ) {
     sql.push(" FROM ").push(table).push(" ").push(&dialect.indexed_by(index));
     sql.push(" WHERE account_id = ").bind(account);
+    sql.push(" ").push(indexed(table));
     sql.push(" AND EXISTS (SELECT 1 FROM accounts WHERE id = ").bind(account).push(")");
     if let Some(schedule) = query.schedule {
         sql.push(" AND schedule_id = ").bind(schedule);

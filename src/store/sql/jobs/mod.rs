@@ -12,7 +12,7 @@ use async_trait::async_trait;
 
 use super::access::{Access, Database};
 use super::connection::{Connection, Dialect};
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::job_rows::{JOB, JobAndLast};
 use crate::domain::job::{Attempt, Job};
 use crate::domain::{AccountId, JobId};
@@ -32,7 +32,7 @@ impl<D: Database> JobStore for D {
         quota: Option<u64>,
     ) -> Result<Triggered> {
         let (write, job) = (*write, *job);
-        let is_plain = quota.is_none() && write.once.is_none();
+        let is_plain = quota.is_none() && write.idempotency.is_none();
         if is_plain && D::DIALECT == Dialect::Postgres {
             let created = self.api().statement("create_job", 1, move |connection| {
                 Box::pin(create::trigger_at_once(connection, write, job))
@@ -94,7 +94,7 @@ async fn read(
     encrypted_fields: &EncryptedFields,
     account: AccountId,
     id: JobId,
-) -> Outcome<Option<(Job, Vec<Attempt>)>> {
+) -> SqlResult<Option<(Job, Vec<Attempt>)>> {
     let found = sql::query_as::<JobAndLast>(JOB).bind(id).bind(account);
     let Some(JobAndLast { version, mut job, last }) = found.fetch_optional(connection).await?
     else {

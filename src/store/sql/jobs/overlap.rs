@@ -14,7 +14,7 @@ use crate::store::sql;
 use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::ending::EndedJob;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
 
 batch_row! {
@@ -39,7 +39,7 @@ pub(in crate::store) async fn release(
     connection: &mut Connection<'_>,
     now: Timestamp,
     ended: &[EndedJob],
-) -> Outcome<Vec<Ticket>> {
+) -> SqlResult<Vec<Ticket>> {
     if ended.is_empty() {
         return Ok(Vec::new());
     }
@@ -60,7 +60,7 @@ async fn start(
     connection: &mut Connection<'_>,
     now: Timestamp,
     held: &[JobId],
-) -> Outcome<Vec<Ticket>> {
+) -> SqlResult<Vec<Ticket>> {
     if held.is_empty() {
         return Ok(Vec::new());
     }
@@ -81,7 +81,7 @@ async fn start(
 }
 
 /// Removes a held job that was cancelled from the state.
-pub(super) async fn forget_held(connection: &mut Connection<'_>, ended: EndedJob) -> Outcome<()> {
+pub(super) async fn forget_held(connection: &mut Connection<'_>, ended: EndedJob) -> SqlResult<()> {
     let forget = sql::query(
         "UPDATE schedule_state SET held_job_id = NULL
          WHERE shard = $1 AND schedule_id = $2 AND held_job_id = $3",
@@ -97,11 +97,11 @@ pub(in crate::store::sql) async fn find_active(
     account: AccountId,
     shard: ShardId,
     schedule: ScheduleId,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let find = format!(
         "UPDATE schedule_state SET active_job_id =
              (SELECT id FROM runs {}
-              WHERE account_id = $3 AND schedule_id = $2 AND trigger IN (0, 2)
+              WHERE account_id = $3 AND schedule_id = $2 AND status < 2 AND trigger IN (0, 2)
               ORDER BY id DESC LIMIT 1)
          WHERE shard = $1 AND schedule_id = $2",
         connection.dialect().indexed_by("runs_account")
@@ -118,7 +118,7 @@ pub(in crate::store::sql) async fn allow(
     shard: ShardId,
     schedule: ScheduleId,
     held: Option<JobId>,
-) -> Outcome<Vec<Ticket>> {
+) -> SqlResult<Vec<Ticket>> {
     let allow = sql::query(
         "UPDATE schedule_state SET active_job_id = NULL, held_job_id = NULL
          WHERE shard = $1 AND schedule_id = $2",

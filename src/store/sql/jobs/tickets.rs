@@ -7,7 +7,7 @@ use crate::domain::ticket::Ticket;
 use crate::store::sql;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 
 /// Returns the statement that reads the tickets of jobs. `+ 0` keeps the planner from the indexes
 /// of waiting jobs.
@@ -26,7 +26,7 @@ pub(in crate::store) fn read(dialect: Dialect) -> String {
 pub(in crate::store) async fn tickets(
     connection: &mut Connection<'_>,
     jobs: &[JobId],
-) -> Outcome<Vec<Ticket>> {
+) -> SqlResult<Vec<Ticket>> {
     if jobs.is_empty() {
         return Ok(Vec::new());
     }

@@ -1,4 +1,4 @@
-//! The channels of accounts.
+//! Creates, changes, verifies and deletes the notification channels of accounts.
 
 use sqlx::AssertSqlSafe;
 
@@ -11,7 +11,7 @@ use crate::store::sql;
 use crate::store::sql::account_lock::{admit, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::read_rows;
 use crate::store::{
     ChannelChanged, ChannelCreated, StoredChannel, TESTS_PER_HOUR, TryAllowed, WriteContext,
@@ -35,7 +35,7 @@ pub(in crate::store) async fn create_channel(
     channel: Channel,
     config: String,
     most: Option<u64>,
-) -> Outcome<ChannelCreated> {
+) -> SqlResult<ChannelCreated> {
     let holding = if most.is_some() {
         connection.dialect().exclusive_lock()
     } else {
@@ -73,7 +73,7 @@ pub(in crate::store) async fn create_channel(
 pub(in crate::store) async fn channels(
     connection: &mut Connection<'_>,
     account: AccountId,
-) -> Outcome<Vec<Channel>> {
+) -> SqlResult<Vec<Channel>> {
     let query = "SELECT id, type, label, verified, created_at, updated_at
          FROM notification_channels
          WHERE account_id = $1 AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)
@@ -86,15 +86,15 @@ pub(in crate::store) async fn channel(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: ChannelId,
-) -> Outcome<Option<ChannelRow>> {
+) -> SqlResult<Option<ChannelRow>> {
     let query = "SELECT id, type, label, verified, created_at, updated_at, config, revision
          FROM notification_channels
          WHERE id = $2 AND account_id = $1 AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)";
     sql::query_as(query).bind(account).bind(id).fetch_optional(connection).await
 }
 
-/// The columns of a channel that a change needs.
-struct Held {
+/// The columns that a change of a locked channel needs.
+struct LockedChannel {
     label: String,
     revision: i64,
     verified: bool,
@@ -103,14 +103,15 @@ struct Held {
 }
 
 read_rows! {
-    Held { label, revision, verified, tries_since, tries }
+    LockedChannel { label, revision, verified, tries_since, tries }
 }
 
+/// Locks a channel and reads the columns that a change needs.
 async fn hold(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: ChannelId,
-) -> Outcome<Option<Held>> {
+) -> SqlResult<Option<LockedChannel>> {
     let in_turn = connection.dialect().exclusive_lock();
     let query = format!(
         "SELECT label, revision, verified, tries_since, tries FROM notification_channels
@@ -127,7 +128,7 @@ pub(in crate::store) async fn change_channel(
     id: ChannelId,
     revision: i64,
     change: SealedChange,
-) -> Outcome<ChannelChanged> {
+) -> SqlResult<ChannelChanged> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let Some(held) = hold(connection, write.account, id).await? else {
         return Ok(ChannelChanged::NotFound);
@@ -162,13 +163,14 @@ pub(in crate::store) async fn change_channel(
     Ok(ChannelChanged::Done)
 }
 
-/// Makes everything that waits for a channel due now, so that it fails with the reason.
+/// Makes all held and waiting deliveries of a channel due now and ends the channel's incidents. The
+/// channel is deleted or not verified, so the next claim fails the deliveries with this reason.
 pub(in crate::store) async fn wake(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: ChannelId,
     now: Timestamp,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     sql::query(
         "UPDATE notification_deliveries SET status = 1, wake_at = $3
          WHERE account_id = $1 AND channel_id = $2 AND status < 2",
@@ -193,7 +195,7 @@ pub(in crate::store) async fn delete_channel(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ChannelId,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let query = "DELETE FROM notification_channels WHERE id = $1 AND account_id = $2
          RETURNING label";
@@ -221,13 +223,13 @@ pub(in crate::store) async fn delete_channel(
     Ok(true)
 }
 
-/// Counts a test notification, if the channel may have one more.
+/// Counts a test notification, unless the channel has reached [`TESTS_PER_HOUR`].
 pub(in crate::store) async fn count_test(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: ChannelId,
     now: Timestamp,
-) -> Outcome<TryAllowed> {
+) -> SqlResult<TryAllowed> {
     admit(connection, account, connection.dialect().shared_lock()).await?;
     let Some(held) = hold(connection, account, id).await? else {
         return Ok(TryAllowed::NotFound);
@@ -257,7 +259,7 @@ pub(in crate::store) async fn verify_channel(
     id: ChannelId,
     revision: i64,
     config: Option<String>,
-) -> Outcome<ChannelChanged> {
+) -> SqlResult<ChannelChanged> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let Some(held) = hold(connection, write.account, id).await? else {
         return Ok(ChannelChanged::NotFound);
@@ -283,14 +285,14 @@ pub(in crate::store) async fn verify_channel(
     Ok(ChannelChanged::Done)
 }
 
-/// Takes `verified` away from a channel. This works for a suspended account, too, because a reader
-/// must be able to unsubscribe.
+/// Takes `verified` away from a channel. This also works for a suspended account, because a
+/// recipient must be able to unsubscribe at any time.
 pub(in crate::store) async fn unverify_channel(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ChannelId,
     trouble: &str,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     if !lock(connection, write.account).await? {
         return Ok(false);
     }
@@ -301,13 +303,13 @@ pub(in crate::store) async fn unverify_channel(
     Ok(true)
 }
 
-/// Takes `verified` away from a channel that is locked.
+/// Takes `verified` away from a channel that the transaction has locked.
 pub(in crate::store) async fn lose_verified(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ChannelId,
     trouble: &str,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     sql::query(
         "UPDATE notification_channels SET verified = $4, trouble = $5, updated_at = $3
          WHERE id = $1 AND account_id = $2",
@@ -323,7 +325,7 @@ pub(in crate::store) async fn lose_verified(
     audit::record(connection, write, Action::ChannelUnverified, [id]).await
 }
 
-/// A channel as it is stored, its configuration encrypted.
+/// A stored channel with its encrypted configuration.
 pub(in crate::store) struct ChannelRow {
     pub(in crate::store) channel: Channel,
     pub(in crate::store) config: String,
@@ -336,7 +338,7 @@ read_rows! {
 }
 
 impl ChannelRow {
-    /// The channel with its configuration.
+    /// Decrypts the configuration and returns the channel with it.
     pub(in crate::store) fn open(
         self,
         account: AccountId,

@@ -1,9 +1,12 @@
-//! Claiming deliveries: the try is recorded before anything is sent.
+//! Claims due deliveries for a notifier.
+//!
+//! The transaction of the claim records the try before anything is sent. If the notifier dies, the
+//! claim ends at its time limit, and the next claim records the try as lost.
 
 use sqlx::AssertSqlSafe;
 
 use super::content::contents;
-use super::shares::{Found, Shares};
+use super::shares::{FoundDelivery, Shares};
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
@@ -12,20 +15,22 @@ use crate::store::sql;
 use crate::store::sql::alert_content::{DueDelivery, LOST, SealedDelivery};
 use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
 
-/// How many due deliveries are looked at to find some of each channel.
+/// The maximum number of due deliveries that one query reads to find a few of each channel.
 const LOOKED_AT: i64 = 2_000;
-/// How often that is done for one claim, each time past the channels that were found before.
+/// The maximum number of such queries for one claim. Each query leaves out the channels that the
+/// previous ones have found.
 const LOOKS: usize = 5;
 
-/// Claims deliveries. What is returned is encrypted still.
+/// Claims deliveries. Returns them with their secrets still encrypted, and the number of deliveries
+/// that failed without a try.
 pub(in crate::store) async fn claim_deliveries(
     connection: &mut Connection<'_>,
     claim: DeliveryClaim,
     corrupt_rows: &CorruptRows,
-) -> Outcome<(Vec<SealedDelivery>, u64)> {
+) -> SqlResult<(Vec<SealedDelivery>, u64)> {
     let picked = pick(connection, &claim).await?;
     if picked.is_empty() {
         return Ok((Vec::new(), 0));
@@ -40,9 +45,12 @@ pub(in crate::store) async fn claim_deliveries(
     Ok((contents(connection, taken, claim.now, corrupt_rows).await?, failed.len() as u64))
 }
 
-/// A few due deliveries of each channel that has not enough under way, without a lock. A channel, an
-/// account or a type of channels that very much waits for hides no other.
-async fn pick(connection: &mut Connection<'_>, claim: &DeliveryClaim) -> Outcome<Vec<DeliveryId>> {
+/// Returns a few due deliveries of each channel that is not busy, without locking them. A channel,
+/// an account or a channel type with a large backlog does not hide the others.
+async fn pick(
+    connection: &mut Connection<'_>,
+    claim: &DeliveryClaim,
+) -> SqlResult<Vec<DeliveryId>> {
     let mut shares = Shares::of(claim);
     for _ in 0..LOOKS {
         let full = shares.full_types();
@@ -56,7 +64,7 @@ async fn pick(connection: &mut Connection<'_>, claim: &DeliveryClaim) -> Outcome
         if !full.is_empty() {
             query = query.bind(json(&full));
         }
-        let found: Vec<Found> = query.fetch_all(&mut *connection).await?;
+        let found: Vec<FoundDelivery> = query.fetch_all(&mut *connection).await?;
         let there_is_more = found.first().is_some_and(|(.., looked)| *looked >= LOOKED_AT);
         shares.take(found);
         if shares.left == 0 || !there_is_more {
@@ -66,8 +74,12 @@ async fn pick(connection: &mut Connection<'_>, claim: &DeliveryClaim) -> Outcome
     Ok(shares.picked)
 }
 
-/// The first due deliveries of each channel, and how many were looked at. Two arms: together they would
-/// be sorted. Only if types of channels are full, the type of each is looked up.
+/// Returns the statement that reads the first due deliveries of each channel, and the number of
+/// deliveries that it looked at.
+///
+/// Each status has its own subquery, which reads the index in order; one subquery for both would
+/// have to sort. The condition on channel types costs a lookup per delivery, so it is added only
+/// if types are full.
 pub(in crate::store) fn due(dialect: Dialect, types_are_full: bool) -> String {
     let of_full = format!(
         "AND NOT EXISTS (SELECT 1 FROM notification_channels AS f WHERE f.id = channel_id AND {})",
@@ -98,8 +110,9 @@ pub(in crate::store) fn due(dialect: Dialect, types_are_full: bool) -> String {
     )
 }
 
-/// Lets nothing more be merged into digests that are about to be sent. Whoever merges holds the channel.
-async fn close_digests(connection: &mut Connection<'_>, picked: &[DeliveryId]) -> Outcome<()> {
+/// Closes the digests that are about to be sent, so that no further alert is merged into them.
+/// Relaying locks the channel before it merges, so it sees that the digest is closed.
+async fn close_digests(connection: &mut Connection<'_>, picked: &[DeliveryId]) -> SqlResult<()> {
     let query = format!(
         "SELECT DISTINCT channel_id, account_id FROM notification_deliveries
          WHERE {} AND type = 'digest' AND tries = 0 ORDER BY channel_id",
@@ -108,7 +121,8 @@ async fn close_digests(connection: &mut Connection<'_>, picked: &[DeliveryId]) -
     let query = sql::query_as(AssertSqlSafe(query));
     let query = query.bind(json_ids(picked.iter().map(|id| id.to_bytes())));
     let channels: Vec<(ChannelId, AccountId)> = query.fetch_all(&mut *connection).await?;
-    // One after the other, in the order in which everybody takes them.
+    // One statement per channel, in the order of the ids: all transactions lock channels in this
+    // order, which avoids deadlocks.
     for (channel, account) in channels {
         let statement = format!(
             "UPDATE notification_channels SET digest_id = NULL
@@ -125,12 +139,13 @@ async fn close_digests(connection: &mut Connection<'_>, picked: &[DeliveryId]) -
     Ok(())
 }
 
-/// Those that are due still, and that nobody else holds.
+/// Locks and returns the picked deliveries that are still due and that no other transaction has
+/// locked.
 async fn lock(
     connection: &mut Connection<'_>,
     claim: &DeliveryClaim,
     picked: &[DeliveryId],
-) -> Outcome<Vec<ReadableRow<DeliveryId, DueDelivery>>> {
+) -> SqlResult<Vec<ReadableRow<DeliveryId, DueDelivery>>> {
     let skip_locked = connection.dialect().skip_locked();
     let locked = format!(
         "SELECT id FROM notification_deliveries
@@ -155,12 +170,12 @@ async fn lock(
     query.fetch_all(connection).await
 }
 
-/// Records the tries that nobody has ended.
+/// Records the tries whose claim has ended without a result, because the notifier was lost.
 async fn note_lost(
     connection: &mut Connection<'_>,
     due: &[DueDelivery],
     now: Timestamp,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     for delivery in due {
         let Some(since) = delivery.lost_since else { continue };
         sql::query(
@@ -186,11 +201,12 @@ batch_row! {
     FailedRow { id: Hex, error_code: &'static str, error_message: &'static str }
 }
 
+/// Marks the deliveries that cannot be tried as failed.
 async fn fail(
     connection: &mut Connection<'_>,
     failed: &[DueDelivery],
     now: Timestamp,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let row = |delivery: &DueDelivery| {
         let (code, message) = delivery.hopeless()?;
         let id = Hex(delivery.id.to_bytes());
@@ -210,11 +226,12 @@ async fn fail(
     Ok(())
 }
 
+/// Claims the deliveries until `claim.until`, and counts the try of each.
 async fn take(
     connection: &mut Connection<'_>,
     taken: &[DueDelivery],
     claim: &DeliveryClaim,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     if taken.is_empty() {
         return Ok(());
     }
@@ -238,11 +255,11 @@ async fn take(
     Ok(())
 }
 
-/// Lets all claims end.
+/// Ends all claims at `now`. Returns the number of claims.
 pub(in crate::store) async fn release_deliveries(
     connection: &mut Connection<'_>,
     now: Timestamp,
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let statement = "UPDATE notification_deliveries SET wake_at = $1
          WHERE status < 3 AND status = 2 AND wake_at > $1";
     sql::query(statement).bind(now).execute(connection).await

@@ -1,4 +1,4 @@
-//! What claimed deliveries say: read beside the claim, in the same transaction.
+//! Reads the content of claimed deliveries, in the transaction of the claim.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use crate::store::sql::alert_content::{DigestContent, DueDelivery, JobContent, S
 use crate::store::sql::alert_plan::NAMES;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::job_rows::job_columns;
 
-/// Reads what these deliveries say. Those whose channel is gone are left out.
+/// Returns these deliveries with their content. Those whose channel was deleted are left out.
 pub(in crate::store) async fn contents(
     connection: &mut Connection<'_>,
     taken: Vec<DueDelivery>,
     now: Timestamp,
     corrupt_rows: &CorruptRows,
-) -> Outcome<Vec<SealedDelivery>> {
+) -> SqlResult<Vec<SealedDelivery>> {
     let jobs = corrupt_rows.leave_out("job", jobs(connection, &taken).await?);
     let jobs: HashMap<JobId, JobContent> =
         jobs.into_iter().map(|content| (content.job.id, content)).collect();
@@ -37,7 +37,8 @@ pub(in crate::store) async fn contents(
     Ok(sealed)
 }
 
-/// More of a response than an alert shows, and less than a job keeps.
+/// Reads the jobs of deliveries. The first 4,096 characters of a response are more than an alert
+/// shows and less than a job keeps.
 const JOBS: &str = concat!(
     "SELECT ",
     job_columns!(),
@@ -49,11 +50,11 @@ const JOBS: &str = concat!(
      WHERE j.id BETWEEN $2 AND $3 AND "
 );
 
-/// The jobs that deliveries tell of, without the bodies of their requests.
+/// Returns the jobs that the deliveries report, without the bodies of their requests.
 async fn jobs(
     connection: &mut Connection<'_>,
     taken: &[DueDelivery],
-) -> Outcome<Vec<ReadableRow<JobId, JobContent>>> {
+) -> SqlResult<Vec<ReadableRow<JobId, JobContent>>> {
     let mut jobs: Vec<JobId> = taken.iter().filter_map(|delivery| delivery.job).collect();
     jobs.sort_unstable();
     jobs.dedup();
@@ -72,12 +73,13 @@ async fn jobs(
     query.fetch_all(connection).await
 }
 
-/// Counts what was merged into a digest, and keeps that: each try says the same.
+/// Counts the alerts that were merged into a digest, and stores the result as its content, so that
+/// each try sends the same text.
 async fn digest(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: DeliveryId,
-) -> Outcome<String> {
+) -> SqlResult<String> {
     let counts: Vec<(String, i64, Timestamp, Timestamp)> = sql::query_as(
         "SELECT type, count(*), min(at), max(at) FROM notification_deliveries
          WHERE merged_into = $1 AND account_id = $2 GROUP BY type ORDER BY 2 DESC, 1",

@@ -1,4 +1,4 @@
-//! The contracts of notification channels, preferences and alerts.
+//! Implements the contracts of notification channels, preferences and alerts for both databases.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::domain::{AccountId, ChannelId, DeliveryId, ScheduleId, Timestamp};
 use crate::store::sql::access::{Access, Database};
 use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
-    ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery, NewChannel,
-    NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, Result, StoredChannel,
-    StoredPreference, TryAllowed, TryEnd, WriteContext,
+    ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
+    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, Result,
+    StoredChannel, StoredPreference, TryAllowed, TryEnd, WriteContext,
 };
 
 #[async_trait]
@@ -153,6 +153,19 @@ impl<D: Database> PreferenceStore for D {
         self.api()
             .transaction("set_preference", move |connection| {
                 Box::pin(super::set_preference(connection, write, schedule, new.clone()))
+            })
+            .await
+    }
+
+    async fn channel_uses(
+        &self,
+        account: AccountId,
+        channel: ChannelId,
+        limit: u32,
+    ) -> Result<ChannelUses> {
+        self.api()
+            .snapshot("channel_uses", move |connection| {
+                Box::pin(super::channel_uses(connection, account, channel, limit))
             })
             .await
     }

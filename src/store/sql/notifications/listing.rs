@@ -1,4 +1,4 @@
-//! Deliveries as their accounts see them.
+//! Lists, redelivers and prunes the deliveries of accounts.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,14 @@ use crate::store::sql::alert_rows::{TryOf, status_codes};
 use crate::store::sql::audit;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, WriteContext};
 
-/// With more tries than these another round begins at 1: a number has a byte.
+/// The number of tries above which a redelivery numbers them from 1 again, because the number of a
+/// try is a byte.
 const MOST_TRIES: i16 = 200;
 
-/// Where counting the deliveries that a query lets through stops.
+/// The maximum to which the deliveries that pass a query's filters are counted.
 const COUNTED: i64 = 10_000;
 
 const COLUMNS: &str = "
@@ -27,19 +28,19 @@ const COLUMNS: &str = "
     d.schedule_id, d.job_id, d.status, d.merged_into, d.tries, d.wake_at, d.completed_at,
     d.error_code, d.error_message, d.status_code, d.at, d.created_at";
 
-/// What else a query asks for than account and place: the condition, and the ids in it, from the third
-/// parameter on.
+/// Returns the conditions of a query's filters, and the ids in them. The ids are the parameters
+/// from the third on; the first two are the account and the place in the list.
 fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
     let mut text = String::new();
     let channel = query.channel.map(|id| ("channel_id", id));
-    // What a parameter holds is 16 bytes, whatever they name.
+    // A parameter is 16 bytes for each kind of id, so a schedule's id can be bound as a channel's.
     let schedule = query.schedule.map(|id| ("schedule_id", ChannelId::from_bytes(id.to_bytes())));
     let (columns, ids): (Vec<_>, Vec<_>) = channel.into_iter().chain(schedule).unzip();
     for (column, place) in columns.into_iter().zip(3..) {
         text.push_str(&format!(" AND d.{column} = ${place}"));
     }
     if let Some(status) = query.status {
-        // Said so that the index of the failed ones fits.
+        // With `= 4` instead of `IN (4)`, the partial index of failed deliveries applies.
         match status_codes(status) {
             [code] => text.push_str(&format!(" AND d.status = {code}")),
             codes => {
@@ -51,14 +52,15 @@ fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
     (text, ids)
 }
 
-/// The statements of a list.
+/// The statements that count and list deliveries.
 pub(in crate::store) struct Texts {
     pub(in crate::store) count: String,
     pub(in crate::store) list: String,
 }
 
 impl Texts {
-    /// Those of a query, and the ids that it asks for: the third parameter, and what follows.
+    /// Returns the statements of a query, and the ids in its filters, which are the parameters from
+    /// the third on.
     pub(in crate::store) fn of(query: &DeliveryQuery) -> (Self, Vec<ChannelId>) {
         let (condition, ids) = condition(query);
         let next = ids.len() + 3;
@@ -80,15 +82,15 @@ impl Texts {
     }
 }
 
-/// Above all ids.
+/// The largest id: a list without a starting point begins below it.
 const LAST: DeliveryId = DeliveryId::from_bytes([u8::MAX; 16]);
 
-/// Some of the deliveries of an account.
+/// Returns a page of an account's deliveries, newest first.
 pub(in crate::store) async fn deliveries(
     connection: &mut Connection<'_>,
     account: AccountId,
     query: DeliveryQuery,
-) -> Outcome<DeliveryPage> {
+) -> SqlResult<DeliveryPage> {
     let (Texts { count, list }, ids) = Texts::of(&query);
     let count = sql::query_scalar(AssertSqlSafe(count)).bind(account).bind(LAST);
     let count = ids.iter().fold(count, |count, id| count.bind(*id));
@@ -106,12 +108,12 @@ pub(in crate::store) async fn deliveries(
     Ok(DeliveryPage { deliveries, total: total.unsigned_abs(), has_more })
 }
 
-/// One delivery of an account.
+/// Returns one delivery of an account, with its tries.
 pub(in crate::store) async fn delivery(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: DeliveryId,
-) -> Outcome<Option<Delivery>> {
+) -> SqlResult<Option<Delivery>> {
     let query = format!(
         "SELECT {COLUMNS} FROM notification_deliveries AS d
          LEFT JOIN notification_channels AS c ON c.id = d.channel_id AND c.account_id = $1
@@ -127,7 +129,7 @@ async fn add_tries(
     connection: &mut Connection<'_>,
     account: AccountId,
     deliveries: &mut [Delivery],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     if deliveries.is_empty() {
         return Ok(());
     }
@@ -150,12 +152,12 @@ async fn add_tries(
     Ok(())
 }
 
-/// Has a failed delivery tried again.
+/// Makes a failed delivery due again, at once.
 pub(in crate::store) async fn redeliver(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: DeliveryId,
-) -> Outcome<Redelivered> {
+) -> SqlResult<Redelivered> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let query = "SELECT c.verified FROM notification_deliveries AS d
          JOIN notification_channels AS c ON c.id = d.channel_id
@@ -192,14 +194,14 @@ pub(in crate::store) async fn redeliver(
     Ok(Redelivered::Done)
 }
 
-/// Forgets the tries of a delivery if their numbers would get too large, so that whoever delivers it
-/// again and again stops nobody. Returns how many tries it has then.
+/// Deletes the tries of a delivery that has more than [`MOST_TRIES`], so that repeated redelivery
+/// never makes the number of a try too large. Returns the number of tries that remain.
 async fn number_anew(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: DeliveryId,
     tries: i16,
-) -> Outcome<i16> {
+) -> SqlResult<i16> {
     if tries <= MOST_TRIES {
         return Ok(tries);
     }
@@ -211,16 +213,18 @@ async fn number_anew(
     Ok(0)
 }
 
-/// The id that all are below, how many.
+/// Reads the ids of final deliveries, oldest first. Parameters: the id that they are below, number
+/// of rows.
 pub(in crate::store) const OLD: &str =
     "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2 ORDER BY id LIMIT $2";
 
-/// Removes old deliveries that are final, with their tries.
+/// Deletes final deliveries that were planned before `before`, with their tries. Returns their
+/// number.
 pub(in crate::store) async fn prune_deliveries(
     connection: &mut Connection<'_>,
     before: Timestamp,
     limit: u32,
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let skip_locked = connection.dialect().skip_locked();
     let query = format!("{OLD} {skip_locked}");
     let query = sql::query_scalar(AssertSqlSafe(query));

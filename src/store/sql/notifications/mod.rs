@@ -9,7 +9,7 @@ mod content;
 mod contract;
 pub(in crate::store) mod listing;
 mod planned;
-mod preferences;
+pub(in crate::store) mod preferences;
 mod raising;
 pub(in crate::store) mod relaying;
 mod shares;
@@ -22,7 +22,9 @@ pub(in crate::store) use channels::{
 };
 pub(in crate::store) use claiming::{claim_deliveries, release_deliveries};
 pub(in crate::store) use listing::{deliveries, delivery, prune_deliveries, redeliver};
-pub(in crate::store) use preferences::{clear_preferences, preference, set_preference};
+pub(in crate::store) use preferences::{
+    channel_uses, clear_preferences, preference, set_preference,
+};
 pub(in crate::store) use raising::raise;
 pub(in crate::store) use relaying::relay;
 pub(in crate::store) use tries::complete_tries;

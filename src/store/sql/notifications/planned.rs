@@ -1,23 +1,23 @@
-//! Writing what a plan says.
+//! Writes an alert plan to the database.
 
 use sqlx::AssertSqlSafe;
 
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, DeliveryId, IncidentId, ScheduleId, Timestamp};
 use crate::store::sql;
-use crate::store::sql::alert_items::{PlannedDelivery, PlannedIncident, Standing};
+use crate::store::sql::alert_items::{DeliveryState, PlannedDelivery, PlannedIncident};
 use crate::store::sql::alert_plan::AlertPlan;
 use crate::store::sql::alert_rows::stage_code;
 use crate::store::sql::batch_rows::{BatchRow, Of, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
 
-/// Writes what a plan says.
+/// Writes the deliveries, incidents and channels of a plan.
 pub(in crate::store) async fn write(
     connection: &mut Connection<'_>,
     plan: &AlertPlan,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     insert_deliveries(connection, plan).await?;
     move_held(connection, plan).await?;
     write_incidents(connection, plan).await?;
@@ -35,23 +35,24 @@ batch_row! {
     }
 }
 
-/// Why an alert of a schedule without a channel is not told.
+/// The error message of an alert whose schedule has no verified channel.
 const NO_CHANNEL: &str = "the schedule has no verified channel: attach one, or verify it again";
 
-/// A standing in columns: status, the delivery it was merged into, when to wake.
-fn columns(standing: Standing) -> (u8, Option<DeliveryId>, Option<Timestamp>) {
+/// Returns a standing as columns: the status, the delivery that it was merged into, and the time at
+/// which it is due.
+fn columns(standing: DeliveryState) -> (u8, Option<DeliveryId>, Option<Timestamp>) {
     match standing {
-        Standing::Held(_) => (0, None, None),
-        Standing::Due(at) => (1, None, Some(at)),
-        Standing::NoChannel => (4, None, None),
-        Standing::Merged(into) => (5, Some(into), None),
+        DeliveryState::Held(_) => (0, None, None),
+        DeliveryState::Due(at) => (1, None, Some(at)),
+        DeliveryState::NoChannel => (4, None, None),
+        DeliveryState::Merged(into) => (5, Some(into), None),
     }
 }
 
 impl<'p> DeliveryRow<'p> {
     fn new(planned: &'p PlannedDelivery, now: Timestamp) -> Self {
         let (status, merged_into, wake_at) = columns(planned.standing);
-        let none = planned.standing == Standing::NoChannel;
+        let none = planned.standing == DeliveryState::NoChannel;
         Self {
             id: Hex(planned.id.to_bytes()),
             account_id: Hex(planned.account.to_bytes()),
@@ -75,7 +76,7 @@ impl<'p> DeliveryRow<'p> {
     }
 }
 
-async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResult<()> {
     if plan.deliveries.is_empty() {
         return Ok(());
     }
@@ -102,11 +103,12 @@ async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) ->
 }
 
 batch_row! {
-    /// What becomes of a held delivery, as a row to be written.
+    /// The new state of a held delivery, as a row to be written.
     MovedRow { id: Hex, status: u8, merged_into: Option<Hex>, wake_at: Option<i64> }
 }
 
-async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+/// Merges or releases the deliveries that incidents have held.
+async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResult<()> {
     for (incident, account, opening) in &plan.merged {
         let query = "UPDATE notification_deliveries
              SET status = 5, merged_into = $2, completed_at = $3
@@ -178,13 +180,14 @@ impl IncidentRow {
     }
 }
 
-/// The columns of an incident, as they are read and written.
+/// Returns the columns of an incident, separated by commas, for reading and writing.
 pub(in crate::store) fn incident_columns() -> String {
     IncidentRow::COLUMNS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
-    // Those that are over go first: another one may have begun for the same host.
+async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResult<()> {
+    // Ended incidents are deleted first. Channel and host are unique, and another incident may have
+    // begun for the same host.
     let ended = || plan.ended.iter().map(|id| id.to_bytes());
     remove(connection, "incident_schedules", "incident_id", ended()).await?;
     remove(connection, "notification_incidents", "id", ended()).await?;
@@ -212,11 +215,11 @@ async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> O
 }
 
 batch_row! {
-    /// A schedule of an incident, as a row to be written.
+    /// The membership of a schedule in an incident, as a row to be written.
     MemberRow { id: Hex, account_id: Hex, incident_id: Hex, schedule_id: Hex, failing: bool }
 }
 
-async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResult<()> {
     if plan.joined.is_empty() {
         return Ok(());
     }
@@ -240,11 +243,12 @@ async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> Out
 }
 
 batch_row! {
-    /// What a channel was sent in the present minute, as a row to be written.
+    /// The number of alerts that a channel was sent in the current minute, and its open digest, as
+    /// a row to be written.
     FlowRow { id: Hex, window_began: i64, window_sent: u32, digest_id: Option<Hex> }
 }
 
-async fn write_channels(connection: &mut Connection<'_>, plan: &AlertPlan) -> Outcome<()> {
+async fn write_channels(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResult<()> {
     let changed = plan.channels.iter().filter(|(_, channel)| channel.changed);
     let flows: Vec<_> = changed
         .map(|(id, channel)| FlowRow {
@@ -270,13 +274,13 @@ async fn write_channels(connection: &mut Connection<'_>, plan: &AlertPlan) -> Ou
     Ok(())
 }
 
-/// Removes the rows of a table that a column names.
+/// Deletes the rows of a table whose `column` is one of `ids`.
 pub(in crate::store) async fn remove(
     connection: &mut Connection<'_>,
     table: &str,
     column: &str,
     ids: impl Iterator<Item = [u8; 16]>,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let ids: Vec<_> = ids.collect();
     if ids.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Notification preferences.
+//! Reads and replaces the notification preferences of schedules.
 
 use std::collections::HashMap;
 
@@ -13,18 +13,20 @@ use crate::store::sql;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
-use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
 use crate::store::sql::rows::read_rows;
-use crate::store::{AttachedChannel, NewPreference, PreferenceSet, StoredPreference, WriteContext};
+use crate::store::{
+    AttachedChannel, ChannelUses, NewPreference, PreferenceSet, StoredPreference, WriteContext,
+};
 
-/// The preference of a schedule; `None` if the account has no such schedule.
+/// Returns the preference of a schedule; `None` if the account has no such schedule.
 pub(in crate::store) async fn preference(
     connection: &mut Connection<'_>,
     account: AccountId,
     schedule: ScheduleId,
-) -> Outcome<Option<StoredPreference>> {
+) -> SqlResult<Option<StoredPreference>> {
     let known: bool = sql::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM schedules WHERE id = $2 AND account_id = $1
              AND EXISTS (SELECT 1 FROM accounts WHERE id = $1))",
@@ -59,13 +61,14 @@ pub(in crate::store) async fn preference(
     Ok(Some(StoredPreference { policy, channels, detached }))
 }
 
-/// Replaces the preference of a schedule.
+/// Replaces the preference of a schedule, and copies its policy to the state of the schedule, where
+/// commits read it.
 pub(in crate::store) async fn set_preference(
     connection: &mut Connection<'_>,
     write: WriteContext,
     schedule: ScheduleId,
     new: NewPreference,
-) -> Outcome<PreferenceSet> {
+) -> SqlResult<PreferenceSet> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let in_turn = connection.dialect().exclusive_lock();
     let held = format!("SELECT shard FROM schedules WHERE id = $1 AND account_id = $2 {in_turn}");
@@ -94,12 +97,13 @@ pub(in crate::store) async fn set_preference(
     Ok(PreferenceSet::Done)
 }
 
-/// The first channel that cannot be attached. The others are kept from being deleted meanwhile.
+/// Returns the first channel that cannot be attached, with the reason. Locks the channels, so that
+/// none is deleted before the transaction ends.
 async fn refused(
     connection: &mut Connection<'_>,
     account: AccountId,
     channels: &[ChannelId],
-) -> Outcome<Option<PreferenceSet>> {
+) -> SqlResult<Option<PreferenceSet>> {
     if channels.is_empty() {
         return Ok(None);
     }
@@ -120,14 +124,14 @@ async fn refused(
     }))
 }
 
-/// Removes the preferences of schedules of an account.
+/// Deletes the preferences of schedules of an account.
 pub(in crate::store) async fn clear_preferences(
     connection: &mut Connection<'_>,
     account: AccountId,
     schedules: &[ScheduleId],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let ids = json_ids(schedules.iter().map(|id| id.to_bytes()));
-    // In the order in which deleting a channel changes them.
+    // The deletion of a channel changes the tables in the same order, which avoids deadlocks.
     for table in ["notification_preferences", "preference_channels"] {
         let among = connection.dialect().among("schedule_id", Of::Id, "$2");
         let statement = format!("DELETE FROM {table} WHERE account_id = $1 AND {among}");
@@ -142,12 +146,13 @@ batch_row! {
     AttachedRow { channel: Hex, number: u16 }
 }
 
+/// Inserts a preference with its channels.
 async fn insert(
     connection: &mut Connection<'_>,
     write: WriteContext,
     schedule: ScheduleId,
     new: &NewPreference,
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let policy = new.policy;
     sql::query(
         "INSERT INTO notification_preferences
@@ -178,6 +183,48 @@ async fn insert(
         .execute(connection)
         .await?;
     Ok(())
+}
+
+/// The index that finds the schedules of a channel.
+const BY_CHANNEL: &str = "preference_channels_channel";
+
+/// Returns the statement that counts the schedules of an account that name a channel. Parameters:
+/// account, channel.
+pub(in crate::store) fn count_uses(dialect: Dialect) -> String {
+    let index = dialect.indexed_by(BY_CHANNEL);
+    format!(
+        "SELECT count(*) FROM preference_channels AS p {index}
+         WHERE p.channel_id = $2 AND p.account_id = $1
+           AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)"
+    )
+}
+
+/// Returns the statement that reads the schedules of an account that name a channel. Parameters:
+/// account, channel, number of rows.
+pub(in crate::store) fn uses(dialect: Dialect) -> String {
+    let (index, join) = (dialect.indexed_by(BY_CHANNEL), dialect.ordered_join());
+    format!(
+        "SELECT s.id, s.name FROM preference_channels AS p {index}
+             {join} schedules AS s ON s.id = p.schedule_id
+         WHERE p.channel_id = $2 AND p.account_id = $1 AND s.account_id = $1
+           AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)
+         ORDER BY p.schedule_id DESC LIMIT $3"
+    )
+}
+
+/// Counts and reads the schedules whose preferences name a channel, on one snapshot.
+pub(in crate::store) async fn channel_uses(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    channel: ChannelId,
+    limit: u32,
+) -> SqlResult<ChannelUses> {
+    let count = sql::query_scalar(AssertSqlSafe(count_uses(connection.dialect())));
+    let count = count.bind(account).bind(channel);
+    let total: i64 = count.fetch_one(&mut *connection).await?;
+    let uses = sql::query_as(AssertSqlSafe(uses(connection.dialect())));
+    let uses = uses.bind(account).bind(channel).bind(i64::from(limit));
+    Ok(ChannelUses { schedules: uses.fetch_all(connection).await?, total: total.unsigned_abs() })
 }
 
 read_rows! {

@@ -1,4 +1,4 @@
-//! Raising events: in the transaction that ends the jobs.
+//! Raises the events of jobs, in the transaction that ends the jobs.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::store::sql::alert_rows::AlertState;
 use crate::store::sql::batch_rows::{batch_row, json};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::ending::Ending;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
 use crate::store::sql::runs::counts;
 
@@ -25,19 +25,19 @@ batch_row! {
 }
 
 batch_row! {
-    /// When a failure of a schedule was last told, as a row to be written.
+    /// The time of a schedule's last failure alert, as a row to be written.
     ToldRow { shard: u16, schedule_id: Hex, told_at: Option<i64> }
 }
 
-/// Writes the events that the ends of jobs raise; the transaction has written `before` others. Returns
-/// how many.
+/// Writes the events that the ends of jobs raise, and returns their number. `before` is the number
+/// of events that this transaction has already written: ids sort in the order of events.
 pub(in crate::store) async fn raise(
     connection: &mut Connection<'_>,
     now: Timestamp,
     before: u64,
     endings: &[Ending],
     states: &[AlertState],
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     if states.is_empty() {
         return Ok(0);
     }
@@ -84,7 +84,8 @@ fn event(ending: &Ending, raised: Raised, at: Timestamp, place: usize) -> EventR
     }
 }
 
-async fn note(connection: &mut Connection<'_>, told: Vec<ToldRow>) -> Outcome<()> {
+/// Stores the times of the last failure alerts.
+async fn note(connection: &mut Connection<'_>, told: Vec<ToldRow>) -> SqlResult<()> {
     if told.is_empty() {
         return Ok(());
     }
@@ -97,13 +98,14 @@ async fn note(connection: &mut Connection<'_>, told: Vec<ToldRow>) -> Outcome<()
     Ok(())
 }
 
-/// The name is that of the schedule as it is now, the host the one that the job called. History is a
-/// table for each day: only those between the first and the last of `jobs` are opened.
+/// Inserts events with the current name of the schedule and the host that the job called. The
+/// history has one partition per day: the statement reads only those between the first and the last
+/// of `jobs`.
 async fn insert(
     connection: &mut Connection<'_>,
     events: &[EventRow],
     jobs: &[JobId],
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let (Some(first), Some(last)) = (jobs.iter().min(), jobs.iter().max()) else {
         return Ok(0);
     };

@@ -1,29 +1,30 @@
-//! Relaying: events become deliveries.
+//! Relays events: plans their deliveries and removes them from the outbox.
 //!
-//! One replica relays at a time, so that the alerts of a schedule are planned in their order. What is
-//! read is locked, `AlertPlan` decides, and what it says is written; all in one transaction.
+//! One replica relays at a time, so that the alerts of a schedule are planned in order. One
+//! transaction reads the events, locks their channels, lets [`AlertPlan`] decide, and writes the
+//! plan. If it fails, the events stay in the outbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::AssertSqlSafe;
 
 use super::planned::{incident_columns, remove, write};
-use crate::domain::alert::grouping::{GroupingRules, Member};
+use crate::domain::alert::grouping::{GroupingRules, IncidentMember};
 use crate::domain::ticket::HostKey;
 use crate::domain::{ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
 use crate::store::Relayed;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
-use crate::store::sql::alert_items::{Event, PlannedChannel, PlannedIncident, Standing};
+use crate::store::sql::alert_items::{DeliveryState, OutboxEvent, PlannedChannel, PlannedIncident};
 use crate::store::sql::alert_plan::AlertPlan;
 use crate::store::sql::alert_rows::ChannelLock;
 use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
 use crate::store::sql::maintenance::is_alone;
 
-/// How many incidents are looked at in one pass.
+/// The maximum number of due incidents that one pass reads.
 const INCIDENTS: i64 = 500;
 
 pub(in crate::store) const EVENTS: &str = "
@@ -38,19 +39,19 @@ pub(in crate::store) const DUE_INCIDENTS: &str = "
       AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     ORDER BY due_at LIMIT $2";
 
-/// Plans the deliveries of some events.
+/// Plans the deliveries of at most `limit` events, and judges the incidents that are due.
 pub(in crate::store) async fn relay(
     connection: &mut Connection<'_>,
     now: Timestamp,
     limit: u32,
     rules: GroupingRules,
     corrupt_rows: &CorruptRows,
-) -> Outcome<Relayed> {
+) -> SqlResult<Relayed> {
     if !is_alone(connection, "relay").await? {
         return Ok(Relayed::default());
     }
     let query = sql::query_as(EVENTS).bind(i64::from(limit));
-    let events: Vec<ReadableRow<EventId, Event>> = query.fetch_all(&mut *connection).await?;
+    let events: Vec<ReadableRow<EventId, OutboxEvent>> = query.fetch_all(&mut *connection).await?;
     let events = corrupt_rows.leave_out("event", events);
     let mut plan = AlertPlan::new(now, rules);
     read(connection, &mut plan, &events).await?;
@@ -72,20 +73,21 @@ fn report(plan: &AlertPlan, events: usize) -> Relayed {
     };
     for standing in standings {
         match standing {
-            Standing::Due(_) => relayed.planned += 1,
-            Standing::Merged(_) => relayed.merged += 1,
-            Standing::NoChannel => relayed.undeliverable += 1,
-            Standing::Held(_) => {}
+            DeliveryState::Due(_) => relayed.planned += 1,
+            DeliveryState::Merged(_) => relayed.merged += 1,
+            DeliveryState::NoChannel => relayed.undeliverable += 1,
+            DeliveryState::Held(_) => {}
         }
     }
     relayed
 }
 
+/// Reads the rows that the plan needs, and locks the channels.
 async fn read(
     connection: &mut Connection<'_>,
     plan: &mut AlertPlan,
-    events: &[Event],
-) -> Outcome<()> {
+    events: &[OutboxEvent],
+) -> SqlResult<()> {
     let schedules: BTreeSet<ScheduleId> = events.iter().map(|event| event.schedule).collect();
     let audience: Vec<(ScheduleId, ChannelId)> = {
         let query = format!(
@@ -116,10 +118,10 @@ async fn read(
     read_held(connection, plan).await
 }
 
-/// The channels that are told of an event, with the schedule and the host that it is about.
+/// Returns, for each event, the channels that it may alert, with its host and its schedule.
 fn told<'p>(
     plan: &'p AlertPlan,
-    events: &'p [Event],
+    events: &'p [OutboxEvent],
 ) -> impl Iterator<Item = (ChannelId, HostKey, ScheduleId)> {
     events.iter().flat_map(|event| {
         let channels = plan.audience.get(&event.schedule).into_iter().flatten();
@@ -128,15 +130,15 @@ fn told<'p>(
 }
 
 batch_row! {
-    /// A host that a channel may be told of, as a row of a batch.
+    /// A channel and the host of an event that may alert it, as a row of a batch.
     HostRow { channel: Hex, host: i64 }
 }
 
-/// The channels that are verified, kept from being changed until all is written.
+/// Locks the channels until the transaction ends, and returns those that are verified.
 async fn lock_channels(
     connection: &mut Connection<'_>,
     channels: &BTreeSet<ChannelId>,
-) -> Outcome<BTreeMap<ChannelId, PlannedChannel>> {
+) -> SqlResult<BTreeMap<ChannelId, PlannedChannel>> {
     let in_turn = connection.dialect().exclusive_lock();
     let query = format!(
         "SELECT id, verified, paused_until, window_began, window_sent, digest_id
@@ -150,14 +152,16 @@ async fn lock_channels(
     Ok(verified.map(|lock| (lock.id, lock.channel)).collect())
 }
 
-/// The incidents that are due, and those that events may be of. Read now that their channels are locked:
-/// whoever has deleted one since, or taken `verified` away from it, has ended its incidents.
+/// Reads the incidents that are due, and those that the events may belong to.
+///
+/// Their channels must be locked by now: a transaction that deletes a channel, or takes `verified`
+/// away from it, also ends its incidents, so none of these is read.
 async fn read_incidents(
     connection: &mut Connection<'_>,
     plan: &mut AlertPlan,
     due: &[(IncidentId, ChannelId)],
-    events: &[Event],
-) -> Outcome<()> {
+    events: &[OutboxEvent],
+) -> SqlResult<()> {
     let hosts: BTreeSet<(ChannelId, HostKey)> =
         told(plan, events).map(|(channel, host, _)| (channel, host)).collect();
     let row = |(channel, host): (ChannelId, HostKey)| HostRow {
@@ -181,7 +185,7 @@ async fn read_incidents(
     Ok(())
 }
 
-/// The incidents of the hosts in a batch, each looked up by its key.
+/// Returns the statement that looks up the incidents of a batch, each by channel and host.
 pub(in crate::store) fn incidents_of(dialect: Dialect) -> String {
     format!(
         "SELECT {} FROM {} CROSS JOIN notification_incidents
@@ -191,12 +195,12 @@ pub(in crate::store) fn incidents_of(dialect: Dialect) -> String {
     )
 }
 
-/// Which of the schedules are of the incidents that their events may be of.
+/// Reads which schedules of the events are already members of the incidents.
 async fn read_members(
     connection: &mut Connection<'_>,
     plan: &mut AlertPlan,
-    events: &[Event],
-) -> Outcome<()> {
+    events: &[OutboxEvent],
+) -> SqlResult<()> {
     let of = |(channel, host, schedule)| {
         let incident = plan.incidents.get(&(channel, host))?;
         Some(incident.id.member(schedule))
@@ -214,15 +218,15 @@ async fn read_members(
     plan.members = members
         .into_iter()
         .map(|(incident, schedule, failing)| {
-            let member = if failing { Member::Failing } else { Member::Recovered };
+            let member = if failing { IncidentMember::Failing } else { IncidentMember::Recovered };
             ((incident, schedule), member)
         })
         .collect();
     Ok(())
 }
 
-/// What the incidents hold that are due.
-async fn read_held(connection: &mut Connection<'_>, plan: &mut AlertPlan) -> Outcome<()> {
+/// Reads the deliveries that the due incidents hold.
+async fn read_held(connection: &mut Connection<'_>, plan: &mut AlertPlan) -> SqlResult<()> {
     let due = plan.incidents.values().filter(|incident| incident.state.due_at <= plan.now);
     let due: Vec<[u8; 16]> = due.map(|incident| incident.id.to_bytes()).collect();
     if due.is_empty() {

@@ -8,7 +8,8 @@ use crate::store::DeliveryClaim;
 
 /// A due delivery with its account, its channel and the channel's type, which is absent if the
 /// channel is deleted; then the number of rows that the query has read.
-pub(in crate::store) type Found = (DeliveryId, AccountId, ChannelId, Option<ChannelType>, i64);
+pub(in crate::store) type FoundDelivery =
+    (DeliveryId, AccountId, ChannelId, Option<ChannelType>, i64);
 
 /// The deliveries that a claim has chosen, and the limits for further ones.
 pub(in crate::store) struct Shares {
@@ -41,7 +42,7 @@ impl Shares {
     }
 
     /// Takes as many deliveries as the limits allow.
-    pub(in crate::store) fn take(&mut self, found: Vec<Found>) {
+    pub(in crate::store) fn take(&mut self, found: Vec<FoundDelivery>) {
         for (delivery, account, channel, kind, _) in found {
             let of_account = self.accounts.entry(account).or_default();
             let of_type = self.types.iter_mut().find(|(known, _)| Some(*known) == kind);

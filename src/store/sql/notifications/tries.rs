@@ -1,4 +1,7 @@
-//! The ends of tries.
+//! Records the ends of tries.
+//!
+//! An end counts only while its claim holds. A failure may also pause its channel or take
+//! `verified` away from it. Channels are locked before deliveries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,17 +13,18 @@ use crate::domain::{AccountId, AuditId, ChannelId, DeliveryId, Timestamp};
 use crate::store::sql;
 use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
 use crate::store::sql::response::without_nul;
 use crate::store::{ExecutorId, TryEnd, TryOutcome, WriteContext};
 
-/// Records ends of tries, each if its claim is still held.
+/// Records the ends of tries whose claim still holds. Returns, for each end, `true` if it was
+/// recorded.
 pub(in crate::store) async fn complete_tries(
     connection: &mut Connection<'_>,
     now: Timestamp,
     ends: &[TryEnd],
-) -> Outcome<Vec<bool>> {
+) -> SqlResult<Vec<bool>> {
     let revisions = lock_channels(connection, ends).await?;
     let held = held(connection, ends).await?;
     let applies = |end: &TryEnd| held.get(&end.delivery) == Some(&(end.attempt, end.notifier));
@@ -32,7 +36,8 @@ pub(in crate::store) async fn complete_tries(
     }
     insert(connection, &ends).await?;
     update(connection, &ends).await?;
-    // What a provider said of a configuration that was replaced meanwhile is not true of the new one.
+    // A provider's answer applies only to the configuration that the try used. If the channel has a
+    // newer one, the answer must neither pause nor unverify the channel.
     let current = |end: &&&TryEnd| revisions.get(&end.channel) == Some(&end.revision);
     let of_current: Vec<&TryEnd> = ends.iter().filter(current).copied().collect();
     pause(connection, &of_current).await?;
@@ -40,11 +45,11 @@ pub(in crate::store) async fn complete_tries(
     Ok(applied)
 }
 
-/// The revisions of the channels that these ends change. Channels are locked before deliveries.
+/// Locks the channels that these ends pause or unverify, and returns their revisions.
 async fn lock_channels(
     connection: &mut Connection<'_>,
     ends: &[TryEnd],
-) -> Outcome<HashMap<ChannelId, i64>> {
+) -> SqlResult<HashMap<ChannelId, i64>> {
     let changes = |end: &&TryEnd| match &end.outcome {
         TryOutcome::Delivered => false,
         TryOutcome::Failed { gone, paused_until, .. } => *gone || paused_until.is_some(),
@@ -65,11 +70,12 @@ async fn lock_channels(
     Ok(revisions.into_iter().collect())
 }
 
-/// The deliveries that are being tried: which try, and under whose claim.
+/// Locks the deliveries that are being tried. Returns the number of each try and the notifier that
+/// holds the claim.
 async fn held(
     connection: &mut Connection<'_>,
     ends: &[TryEnd],
-) -> Outcome<HashMap<DeliveryId, (u8, ExecutorId)>> {
+) -> SqlResult<HashMap<DeliveryId, (u8, ExecutorId)>> {
     let in_turn = connection.dialect().exclusive_lock();
     let query = format!(
         "SELECT id, tries, claimed_by FROM notification_deliveries
@@ -124,7 +130,8 @@ fn parameter(ends: &[&TryEnd]) -> String {
     json(&ends.iter().map(|end| TryRow::new(end)).collect::<Vec<_>>())
 }
 
-async fn insert(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()> {
+/// Inserts the tries.
+async fn insert(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> SqlResult<()> {
     let statement = format!(
         "INSERT INTO delivery_tries (delivery_id, number, account_id, started_at, completed_at,
                                      status_code, error_code, error_message, response)
@@ -137,7 +144,8 @@ async fn insert(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()
     Ok(())
 }
 
-async fn update(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()> {
+/// Updates the deliveries, and ends their claims.
+async fn update(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> SqlResult<()> {
     let statement = format!(
         "UPDATE notification_deliveries SET status = r.status, wake_at = r.wake_at,
              claimed_by = NULL, completed_at = r.final_at, status_code = r.status_code,
@@ -149,8 +157,8 @@ async fn update(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()
     Ok(())
 }
 
-/// Lets everything wait that goes to channels which asked for it.
-async fn pause(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()> {
+/// Pauses the channels that asked for a pause, and postpones the deliveries that wait for them.
+async fn pause(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> SqlResult<()> {
     let mut paused: BTreeMap<ChannelId, (AccountId, Timestamp)> = BTreeMap::new();
     for end in ends {
         if let TryOutcome::Failed { paused_until: Some(until), .. } = end.outcome {
@@ -173,12 +181,12 @@ async fn pause(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> Outcome<()>
     Ok(())
 }
 
-/// Takes `verified` away from channels whose providers say that they are gone.
+/// Takes `verified` away from the channels that their provider reports as gone.
 async fn unverify(
     connection: &mut Connection<'_>,
     now: Timestamp,
     ends: &[&TryEnd],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let mut gone: BTreeMap<ChannelId, (&TryEnd, &str)> = BTreeMap::new();
     for end in ends {
         if let TryOutcome::Failed { gone: true, message, .. } = &end.outcome {
@@ -197,7 +205,7 @@ async fn unverify(
                 now,
                 author: Author::SERVICE,
                 entry,
-                once: None,
+                idempotency: None,
             };
             lose_verified(connection, write, channel, &without_nul(message)).await?;
         }

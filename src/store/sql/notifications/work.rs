@@ -3,7 +3,7 @@
 use crate::domain::Timestamp;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::{AlertWork, WAITING_COUNTED};
 
 /// Parameter: the maximum to which deliveries are counted. The work of deleted accounts is left
@@ -25,15 +25,15 @@ pub(in crate::store) const WORK: &str = "
 
 /// The oldest event, the next incident, the next try, the end of the next claim, and the number of
 /// waiting deliveries.
-type Row = (Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, i64);
+type WorkRow = (Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, Option<Timestamp>, i64);
 
 /// Returns the work that waits at `now`.
 pub(in crate::store) async fn alert_work(
     connection: &mut Connection<'_>,
     now: Timestamp,
-) -> Outcome<AlertWork> {
+) -> SqlResult<AlertWork> {
     let query = sql::query_as(WORK).bind(i64::from(WAITING_COUNTED));
-    let (event, incident, waiting, claimed, count): Row = query.fetch_one(connection).await?;
+    let (event, incident, waiting, claimed, count): WorkRow = query.fetch_one(connection).await?;
     let due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
     let oldest = [event, waiting.filter(|at| *at <= now)].into_iter().flatten().min();
     Ok(AlertWork {

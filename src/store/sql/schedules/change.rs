@@ -11,7 +11,7 @@ use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::schedules::next_tick;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::{self, audit};
 use crate::store::{Change, Changed, Expected, WriteContext};
@@ -22,7 +22,7 @@ pub(super) async fn change(
     write: WriteContext,
     id: ScheduleId,
     change: &Change,
-) -> Outcome<Changed> {
+) -> SqlResult<Changed> {
     let dialect = connection.dialect();
     admit(connection, write.account, dialect.shared_lock()).await?;
     let lock = dialect.exclusive_lock();
@@ -67,7 +67,8 @@ fn update_schedule(
 ) -> sql::Query {
     sql::query(
         "UPDATE schedules SET name = $3, description = $4, version_id = $5, is_enabled = $6,
-             overlap_policy = $7, catch_up_policy = $8, revision = revision + 1, updated_at = $9
+             overlap_policy = $7, catch_up_policy = $8, revision = revision + 1, updated_at = $9,
+             pause_note = $10, paused_by = $11, paused_at = $12
          WHERE id = $1 AND account_id = $2",
     )
     .bind(id)
@@ -79,6 +80,9 @@ fn update_schedule(
     .bind(change.overlap_policy)
     .bind(change.catch_up_policy)
     .bind(write.now)
+    .bind(change.pause.as_ref().map(|pause| pause.text.clone()))
+    .bind(change.pause.as_ref().map(|pause| pause.author.clone()))
+    .bind(change.pause.as_ref().map(|pause| pause.at))
 }
 
 fn update_state(
@@ -118,7 +122,7 @@ async fn follow_policy(
     (shard, schedule): (ShardId, ScheduleId),
     policies: (OverlapPolicy, OverlapPolicy),
     held: Option<JobId>,
-) -> Outcome<Vec<Ticket>> {
+) -> SqlResult<Vec<Ticket>> {
     match policies {
         (OverlapPolicy::Allow, OverlapPolicy::Allow) => {}
         (OverlapPolicy::Allow, _) => {

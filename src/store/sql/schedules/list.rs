@@ -1,6 +1,5 @@
 //! Lists of schedules.
 
-use futures_util::TryStreamExt;
 use sqlx::AssertSqlSafe;
 
 use crate::domain::schedule::Schedule;
@@ -8,8 +7,8 @@ use crate::domain::{AccountId, ScheduleId};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::batch_rows::json_ids;
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
-use crate::store::sql::paging::schedule_bytes;
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::paging::{fill, schedule_bytes};
 use crate::store::sql::query::Builder;
 use crate::store::sql::rows::schedule_columns;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
@@ -38,7 +37,7 @@ pub(super) async fn list(
     encrypted_fields: &EncryptedFields,
     account: AccountId,
     query: &ScheduleQuery,
-) -> Outcome<SchedulePage> {
+) -> SqlResult<SchedulePage> {
     let dialect = connection.dialect();
     let total: i64 = count(dialect, account, query).scalar().fetch_one(connection).await?;
     let ids: Vec<ScheduleId> = page(dialect, account, query).scalar().fetch_all(connection).await?;
@@ -46,16 +45,12 @@ pub(super) async fn list(
     let wanted = &ids[..ids.len().min(limit)];
     let rows = sql::query_as::<Schedule>(AssertSqlSafe(rows(dialect)));
     let rows = rows.bind(json_ids(wanted.iter().map(|id| id.to_bytes())));
-    let mut rows = rows.fetch(connection)?;
-    let (mut schedules, mut bytes) = (Vec::with_capacity(wanted.len()), 0);
-    while let Some(mut schedule) = rows.try_next().await? {
+    let open = |mut schedule| {
         encrypted_fields.open_schedule(account, &mut schedule);
-        bytes += schedule_bytes(&schedule);
-        if bytes > query.max_bytes && !schedules.is_empty() {
-            break;
-        }
-        schedules.push(schedule);
-    }
+        let bytes = schedule_bytes(&schedule);
+        (schedule, bytes)
+    };
+    let schedules = fill(rows.fetch(connection)?, query.max_bytes, open).await?;
     let has_more = schedules.len() < ids.len();
     Ok(SchedulePage { schedules, total: total.unsigned_abs(), has_more })
 }
@@ -67,7 +62,7 @@ pub(in crate::store) fn count(
     query: &ScheduleQuery,
 ) -> Builder {
     let mut sql = Builder::new("SELECT count(*)");
-    push_tables(&mut sql, dialect, query, false);
+    push_tables(&mut sql, dialect, query, query.is_failing.is_some());
     push_filters(&mut sql, dialect, account, query);
     sql
 }
@@ -88,7 +83,7 @@ pub(in crate::store) fn page(
         SortField::LastRun => ("coalesce(st.last_run_at, -1)", true),
     };
     let mut sql = Builder::new("SELECT s.id");
-    push_tables(&mut sql, dialect, query, of_state);
+    push_tables(&mut sql, dialect, query, of_state || query.is_failing.is_some());
     push_filters(&mut sql, dialect, account, query);
     if let Some((value, id)) = &query.after {
         sql.push(" AND (").push(key).push(", s.id) ").push(if descending { "<" } else { ">" });
@@ -104,6 +99,20 @@ pub(in crate::store) fn page(
     sql.push(" LIMIT ").bind(i64::from(query.limit) + 1);
     sql.push(" OFFSET ").bind(i64::try_from(query.offset).unwrap_or(i64::MAX));
     sql
+}
+
+/// Returns the statement that counts enabled schedules by their recurrence.
+pub(in crate::store) fn recurrences(dialect: Dialect) -> String {
+    let join = dialect.ordered_join();
+    format!(
+        "SELECT v.cron_expression, v.timezone, count(*) AS schedules
+         FROM schedules AS s {join} schedule_versions AS v ON v.id = s.version_id
+         WHERE s.account_id = $1 AND s.is_enabled = $2
+           AND EXISTS (SELECT 1 FROM accounts WHERE id = $1)
+         GROUP BY v.cron_expression, v.timezone
+         ORDER BY schedules DESC, v.cron_expression, v.timezone
+         LIMIT $3"
+    )
 }
 
 /// Appends the tables that the query needs. Each further table costs one look-up per row.
@@ -127,6 +136,9 @@ fn push_filters(sql: &mut Builder, dialect: Dialect, account: AccountId, query: 
     }
     if let Some(method) = query.http_method {
         sql.push(" AND v.http_method = ").bind(method);
+    }
+    if let Some(is_failing) = query.is_failing {
+        sql.push(" AND st.consecutive_failures ").push(if is_failing { "> 0" } else { "= 0" });
     }
     if let Some(text) = &query.contains {
         // lower() changes ASCII only (in PostgreSQL by the columns' collation), like

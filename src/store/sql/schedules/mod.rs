@@ -3,7 +3,7 @@
 mod change;
 pub(in crate::store) mod list;
 pub(in crate::store) mod skips;
-mod versions;
+pub(in crate::store) mod versions;
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::account_lock::admit;
 use super::audit;
 use super::batch_rows::{batch_row, json};
 use super::connection::{Connection, Dialect};
-use super::fault::Outcome;
+use super::fault::SqlResult;
 use super::hex::Hex;
 use super::jobs::end_jobs_of;
 use super::notifications::clear_preferences;
@@ -27,8 +27,8 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::schedules::next_tick;
 use crate::store::{
-    Change, Changed, Created, NewSchedule, NewVersion, Result, SchedulePage, ScheduleQuery,
-    ScheduleStore, SkipPage, SkipQuery, WriteContext, sql,
+    Change, Changed, Created, NewSchedule, NewVersion, RecurrenceCount, Result, SchedulePage,
+    ScheduleQuery, ScheduleStore, SkipPage, SkipQuery, VersionPage, WriteContext, sql,
 };
 use versions::{insert_versions, retire_version};
 
@@ -80,6 +80,29 @@ impl<D: Database> ScheduleStore for D {
             )
         });
         page.await
+    }
+
+    async fn schedule_versions(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        from: Option<VersionId>,
+        limit: u32,
+    ) -> Result<VersionPage> {
+        let page = self.api().snapshot("schedule_versions", move |connection| {
+            Box::pin(versions::of_schedule(connection, account, id, from, limit))
+        });
+        let mut page = page.await?;
+        for found in &mut page.versions {
+            self.encrypted_fields().open_version(account, &mut found.version);
+        }
+        Ok(page)
+    }
+
+    async fn recurrences(&self, account: AccountId, limit: u32) -> Result<Vec<RecurrenceCount>> {
+        let count = sql::query_as(AssertSqlSafe(list::recurrences(D::DIALECT)));
+        let count = count.bind(account).bind(true).bind(i64::from(limit));
+        self.api().all("recurrences", count).await
     }
 
     async fn change_schedule(
@@ -138,7 +161,7 @@ async fn admit_schedules(
     write: WriteContext,
     count: usize,
     most: Option<u64>,
-) -> Outcome<Option<u64>> {
+) -> SqlResult<Option<u64>> {
     let dialect = connection.dialect();
     let Some(most) = most else {
         admit(connection, write.account, dialect.shared_lock()).await?;
@@ -231,7 +254,7 @@ async fn delete(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ScheduleId,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let deleted = sql::query_as(
         "DELETE FROM schedules WHERE id = $1 AND account_id = $2 RETURNING shard, version_id",

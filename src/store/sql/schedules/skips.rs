@@ -6,7 +6,7 @@ use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::ListedSkip;
 use crate::store::sql::values::{key_above, key_from};
 use crate::store::{SkipQuery, TickRange, sql};
@@ -31,15 +31,16 @@ pub(in crate::store) fn counted(count: u32) -> i32 {
 pub(in crate::store) async fn record(
     connection: &mut Connection<'_>,
     skip: NewSkip,
-) -> Outcome<()> {
-    let extends = match connection.dialect() {
+) -> SqlResult<()> {
+    let dialect = connection.dialect();
+    let extends = match dialect {
         Dialect::Postgres => extend_open(skip).execute(connection).await? > 0,
         Dialect::Sqlite => extend_newest(connection, skip).await?,
     };
     if extends {
         return Ok(());
     }
-    let insert = sql::query(match connection.dialect() {
+    let insert = sql::query(match dialect {
         Dialect::Postgres => {
             "WITH begun AS (
                  INSERT INTO skips (account_id, schedule_id, first_tick, last_tick, count, reason)
@@ -54,7 +55,7 @@ pub(in crate::store) async fn record(
     });
     let insert = insert.bind(skip.account).bind(skip.schedule).bind(skip.range.first);
     let insert = insert.bind(skip.range.last).bind(counted(skip.range.count)).bind(skip.reason);
-    let insert = match connection.dialect() {
+    let insert = match dialect {
         Dialect::Postgres => insert.bind(skip.shard),
         Dialect::Sqlite => insert,
     };
@@ -81,7 +82,7 @@ fn extend_open(skip: NewSkip) -> sql::Query {
 }
 
 /// Extends the newest skip in SQLite, unless a job of a tick lies in between.
-async fn extend_newest(connection: &mut Connection<'_>, skip: NewSkip) -> Outcome<bool> {
+async fn extend_newest(connection: &mut Connection<'_>, skip: NewSkip) -> SqlResult<bool> {
     let newest = sql::query_as(
         "SELECT id, last_tick, reason FROM skips WHERE schedule_id = $1
          ORDER BY first_tick DESC, id DESC LIMIT 1",

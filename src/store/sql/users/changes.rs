@@ -4,11 +4,11 @@
 //! members locks the account's row. In PostgreSQL, the statements that follow see the rows that
 //! earlier transactions committed.
 
-use super::logins::{end, enter};
+use super::logins::{confirm, end, enter};
 use super::statements::{
     ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER, HAS_USER,
-    INSERT_INVITATION, INSERT_USER, INVITED, MEMBER_ROLE, OTHER_OWNERS, REMOVE_MEMBER,
-    REPLACE_INVITATIONS, SET_ROLE, USE_INVITATION,
+    INSERT_INVITATION, INSERT_USER, INVITATIONS_FOR, INVITED, MEMBER_ROLE, OTHER_OWNERS,
+    REMOVE_MEMBER, REPLACE_INVITATIONS, SET_OPERATOR, SET_ROLE, USE_INVITATION,
 };
 use crate::domain::audit::Action;
 use crate::domain::token::TokenDigest;
@@ -19,22 +19,22 @@ use crate::store::sql::account_lock::lock;
 use crate::store::sql::accounts::insert_account;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::{
-    AuditContext, Ending, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
-    UserCreated, WriteContext,
+    AuditContext, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
+    SessionEnding, UserCreated, WriteContext,
 };
 
 /// Creates the user before the membership, because the most frequent failure is that the address is
 /// taken. If the user cannot join, the user is deleted again.
 pub(in crate::store) async fn create_user(
     connection: &mut Connection<'_>,
-    act: AuditContext,
+    audit_context: AuditContext,
     user: NewUser,
     joins: Joins,
-) -> Outcome<UserCreated> {
+) -> SqlResult<UserCreated> {
     if let Joins::Invited(digest) = &joins
-        && !is_invited(connection, act.now, *digest, &user).await?
+        && !is_invited(connection, audit_context.now, *digest, &user).await?
     {
         return Ok(UserCreated::NoSuchInvitation);
     }
@@ -42,13 +42,14 @@ pub(in crate::store) async fn create_user(
         .bind(user.id)
         .bind(user.email.as_str().to_owned())
         .bind(user.password.0)
-        .bind(act.now)
+        .bind(audit_context.now)
+        .bind(user.is_confirmed.then_some(audit_context.now))
         .execute(&mut *connection)
         .await?;
     if made == 0 {
         return Ok(UserCreated::EmailTaken);
     }
-    let joined = join(connection, act, user.id, joins).await?;
+    let joined = join(connection, audit_context, user.id, joins).await?;
     if joined != UserCreated::Created {
         sql::query(DELETE_USER).bind(user.id).execute(connection).await?;
     }
@@ -61,20 +62,20 @@ async fn is_invited(
     now: Timestamp,
     digest: TokenDigest,
     user: &NewUser,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let query = sql::query_scalar(INVITED).bind(digest.0.to_vec()).bind(now);
     query.bind(user.email.as_str().to_owned()).fetch_one(connection).await
 }
 
 async fn join(
     connection: &mut Connection<'_>,
-    act: AuditContext,
+    audit_context: AuditContext,
     user: UserId,
     joins: Joins,
-) -> Outcome<UserCreated> {
+) -> SqlResult<UserCreated> {
     match joins {
         Joins::Nothing => {
-            let write = act.on(INSTALLATION);
+            let write = audit_context.on(INSTALLATION);
             audit::record(connection, write, Action::UserCreated, [user]).await?;
             Ok(UserCreated::Created)
         }
@@ -83,22 +84,45 @@ async fn join(
             if !insert_account(connection, account).await? {
                 return Ok(UserCreated::NameTaken);
             }
-            add_member(connection, act.now, (id, user, Role::Owner)).await?;
-            audit::record(connection, act.on(id), Action::AccountCreated, [id]).await?;
+            add_member(connection, audit_context.now, (id, user, Role::Owner)).await?;
+            audit::record(connection, audit_context.on(id), Action::AccountCreated, [id]).await?;
             Ok(UserCreated::Created)
         }
         Joins::Existing(account, role) => {
-            if !add_member(connection, act.now, (account, user, role)).await? {
+            if !add_member(connection, audit_context.now, (account, user, role)).await? {
                 return Ok(UserCreated::NoSuchAccount);
             }
-            audit::record(connection, act.on(account), Action::MemberAdded, [user]).await?;
+            audit::record(connection, audit_context.on(account), Action::MemberAdded, [user])
+                .await?;
             Ok(UserCreated::Created)
         }
         Joins::Invited(digest) => {
-            let account = accept_invitation(connection, act, user, digest).await?;
+            let account = accept_invitation(connection, audit_context, user, digest).await?;
             Ok(account.map_or(UserCreated::NoSuchInvitation, |_| UserCreated::Created))
         }
+        Joins::InvitedByAddress => accept_all(connection, audit_context, user).await,
     }
+}
+
+/// Accepts all invitations to the user's address.
+async fn accept_all(
+    connection: &mut Connection<'_>,
+    audit_context: AuditContext,
+    user: UserId,
+) -> SqlResult<UserCreated> {
+    let query = sql::query_scalar(INVITATIONS_FOR).bind(audit_context.now).bind(user);
+    let digests: Vec<Vec<u8>> = query.fetch_all(&mut *connection).await?;
+    let mut created = UserCreated::NoSuchInvitation;
+    for (nth, digest) in digests.iter().enumerate() {
+        let Ok(digest) = <[u8; 32]>::try_from(&digest[..]) else { continue };
+        let entry = audit_context.entry.nth(nth);
+        let audit_context = AuditContext { entry, ..audit_context };
+        let digest = TokenDigest(digest);
+        if accept_invitation(connection, audit_context, user, digest).await?.is_some() {
+            created = UserCreated::Created;
+        }
+    }
+    Ok(created)
 }
 
 /// Adds a member. Returns `false` if the user is a member already, or the account or the user does
@@ -107,7 +131,7 @@ async fn add_member(
     connection: &mut Connection<'_>,
     now: Timestamp,
     (account, user, role): (AccountId, UserId, Role),
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let added = sql::query(ADD_MEMBER)
         .bind(MembershipId::of(account, user))
         .bind(account)
@@ -121,38 +145,67 @@ async fn add_member(
 
 pub(in crate::store) async fn accept_invitation(
     connection: &mut Connection<'_>,
-    act: AuditContext,
+    audit_context: AuditContext,
     user: UserId,
     digest: TokenDigest,
-) -> Outcome<Option<AccountId>> {
+) -> SqlResult<Option<AccountId>> {
     let used: Option<(AccountId, Role, InvitationId)> = sql::query_as(USE_INVITATION)
         .bind(digest.0.to_vec())
-        .bind(act.now)
+        .bind(audit_context.now)
         .bind(user)
         .fetch_optional(&mut *connection)
         .await?;
     let Some((account, role, id)) = used else { return Ok(None) };
-    add_member(connection, act.now, (account, user, role)).await?;
-    audit::record(connection, act.on(account), Action::InvitationAccepted, [id]).await?;
+    // The link of an invitation is sent to the address.
+    confirm(connection, user, audit_context.now).await?;
+    add_member(connection, audit_context.now, (account, user, role)).await?;
+    audit::record(connection, audit_context.on(account), Action::InvitationAccepted, [id]).await?;
     Ok(Some(account))
 }
 
 pub(in crate::store) async fn disable_user(
     connection: &mut Connection<'_>,
-    act: AuditContext,
+    audit_context: AuditContext,
     user: UserId,
     disabled: bool,
-) -> Outcome<bool> {
-    let set = sql::query(DISABLE_USER).bind(user).bind(disabled.then_some(act.now));
+) -> SqlResult<bool> {
+    let set = sql::query(DISABLE_USER).bind(user).bind(disabled.then_some(audit_context.now));
     if set.execute(&mut *connection).await? == 0 {
         return sql::query_scalar(HAS_USER).bind(user).fetch_one(connection).await;
     }
     if disabled {
         sql::query(DELETE_RESETS).bind(user).execute(&mut *connection).await?;
-        end(connection, user, Ending::All).await?;
+        end(connection, user, SessionEnding::All).await?;
     }
     let action = if disabled { Action::UserDisabled } else { Action::UserEnabled };
-    enter(connection, act, action, user).await?;
+    enter(connection, audit_context, action, user).await?;
+    Ok(true)
+}
+
+pub(in crate::store) async fn confirm_email(
+    connection: &mut Connection<'_>,
+    audit_context: AuditContext,
+    user: UserId,
+) -> SqlResult<bool> {
+    if !confirm(connection, user, audit_context.now).await? {
+        return sql::query_scalar(HAS_USER).bind(user).fetch_one(connection).await;
+    }
+    enter(connection, audit_context, Action::UserEmailConfirmed, user).await?;
+    Ok(true)
+}
+
+pub(in crate::store) async fn set_operator(
+    connection: &mut Connection<'_>,
+    audit_context: AuditContext,
+    user: UserId,
+    is_operator: bool,
+) -> SqlResult<bool> {
+    let set = sql::query(SET_OPERATOR).bind(user).bind(is_operator.then_some(audit_context.now));
+    if set.execute(&mut *connection).await? == 0 {
+        return sql::query_scalar(HAS_USER).bind(user).fetch_one(connection).await;
+    }
+    let action = if is_operator { Action::OperatorAdded } else { Action::OperatorRemoved };
+    audit::record(connection, audit_context.on(INSTALLATION), action, [user]).await?;
     Ok(true)
 }
 
@@ -161,7 +214,7 @@ pub(in crate::store) async fn change_member(
     write: WriteContext,
     user: UserId,
     change: MemberChange,
-) -> Outcome<MemberChanged> {
+) -> SqlResult<MemberChanged> {
     let account = write.account;
     lock(connection, account).await?;
     let Some(role) = role(connection, account, user).await? else {
@@ -197,7 +250,7 @@ async fn role(
     connection: &mut Connection<'_>,
     account: AccountId,
     user: UserId,
-) -> Outcome<Option<Role>> {
+) -> SqlResult<Option<Role>> {
     let query = sql::query_scalar(MEMBER_ROLE).bind(account).bind(user);
     query.fetch_optional(connection).await
 }
@@ -206,7 +259,7 @@ async fn has_other_owner(
     connection: &mut Connection<'_>,
     account: AccountId,
     user: UserId,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let query = sql::query_scalar(OTHER_OWNERS).bind(account).bind(user);
     let others: i64 = query.fetch_one(connection).await?;
     Ok(others > 0)
@@ -216,7 +269,7 @@ pub(in crate::store) async fn create_invitation(
     connection: &mut Connection<'_>,
     write: WriteContext,
     invitation: NewInvitation,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let email = invitation.email.as_str().to_owned();
     let made = sql::query(INSERT_INVITATION)
         .bind(invitation.id)
@@ -245,7 +298,7 @@ pub(in crate::store) async fn delete_invitation(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: InvitationId,
-) -> Outcome<bool> {
+) -> SqlResult<bool> {
     let query = sql::query(DELETE_INVITATION).bind(write.account).bind(id);
     if query.execute(&mut *connection).await? == 0 {
         return Ok(false);

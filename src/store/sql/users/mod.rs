@@ -1,6 +1,7 @@
 //! Users, their memberships, and their sessions, invitations and resets.
 
 mod changes;
+mod identities;
 mod logins;
 pub(in crate::store) mod statements;
 
@@ -14,9 +15,9 @@ use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::{
-    AuditContext, Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership,
-    NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Result, Session, User, UserCreated,
-    UserStore, WriteContext,
+    AccountMember, AuditContext, Invitation, Joins, MemberChange, MemberChanged, Membership,
+    NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Result, Session, SessionEnding,
+    User, UserCreated, UserStore, WriteContext,
 };
 use statements::{
     INVITATIONS, MEMBERS, MEMBERSHIPS, RESET, ROLE, SESSION, SESSIONS, USER, USER_NAMED, USERS,
@@ -26,11 +27,11 @@ use statements::{
 impl<D: Database> UserStore for D {
     async fn create_user(
         &self,
-        act: &AuditContext,
+        audit_context: &AuditContext,
         user: &NewUser,
         joins: &Joins,
     ) -> Result<UserCreated> {
-        let (act, user, joins) = (*act, user.clone(), joins.clone());
+        let (audit_context, user, joins) = (*audit_context, user.clone(), joins.clone());
         let encrypted_fields = self.encrypted_fields().clone();
         self.api()
             .transaction("create_user", move |connection| {
@@ -38,7 +39,8 @@ impl<D: Database> UserStore for D {
                     (encrypted_fields.clone(), user.clone(), joins.clone());
                 Box::pin(async move {
                     let account = joins.new_account();
-                    let created = changes::create_user(connection, act, user, joins).await?;
+                    let created =
+                        changes::create_user(connection, audit_context, user, joins).await?;
                     if let (UserCreated::Created, Some(account)) = (created, account) {
                         let (account, created_at) = account;
                         signing::make_first(connection, &encrypted_fields, account, created_at)
@@ -65,18 +67,18 @@ impl<D: Database> UserStore for D {
 
     async fn set_password(
         &self,
-        act: &AuditContext,
+        audit_context: &AuditContext,
         user: UserId,
         version: Option<i64>,
         password: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<bool> {
-        let (act, password) = (*act, password.clone());
+        let (audit_context, password) = (*audit_context, password.clone());
         self.api()
             .transaction("set_password", move |connection| {
                 Box::pin(logins::set_password(
                     connection,
-                    act,
+                    audit_context,
                     (user, version),
                     password.clone(),
                     keep,
@@ -99,16 +101,44 @@ impl<D: Database> UserStore for D {
             .await
     }
 
-    async fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> Result<bool> {
-        let act = *act;
+    async fn disable_user(
+        &self,
+        audit_context: &AuditContext,
+        user: UserId,
+        disabled: bool,
+    ) -> Result<bool> {
+        let audit_context = *audit_context;
         self.api()
             .transaction("disable_user", move |connection| {
-                Box::pin(changes::disable_user(connection, act, user, disabled))
+                Box::pin(changes::disable_user(connection, audit_context, user, disabled))
             })
             .await
     }
 
-    async fn members(&self, account: AccountId) -> Result<Vec<Member>> {
+    async fn confirm_email(&self, audit_context: &AuditContext, user: UserId) -> Result<bool> {
+        let audit_context = *audit_context;
+        self.api()
+            .transaction("confirm_email", move |connection| {
+                Box::pin(changes::confirm_email(connection, audit_context, user))
+            })
+            .await
+    }
+
+    async fn set_operator(
+        &self,
+        audit_context: &AuditContext,
+        user: UserId,
+        is_operator: bool,
+    ) -> Result<bool> {
+        let audit_context = *audit_context;
+        self.api()
+            .transaction("set_operator", move |connection| {
+                Box::pin(changes::set_operator(connection, audit_context, user, is_operator))
+            })
+            .await
+    }
+
+    async fn members(&self, account: AccountId) -> Result<Vec<AccountMember>> {
         self.api().all("members", sql::query_as(MEMBERS).bind(account)).await
     }
 
@@ -162,14 +192,14 @@ impl<D: Database> UserStore for D {
 
     async fn accept_invitation(
         &self,
-        act: &AuditContext,
+        audit_context: &AuditContext,
         user: UserId,
         digest: TokenDigest,
     ) -> Result<Option<AccountId>> {
-        let act = *act;
+        let audit_context = *audit_context;
         self.api()
             .transaction("accept_invitation", move |connection| {
-                Box::pin(changes::accept_invitation(connection, act, user, digest))
+                Box::pin(changes::accept_invitation(connection, audit_context, user, digest))
             })
             .await
     }
@@ -206,11 +236,16 @@ impl<D: Database> UserStore for D {
             .await
     }
 
-    async fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> Result<()> {
-        let act = *act;
+    async fn end_sessions(
+        &self,
+        audit_context: &AuditContext,
+        user: UserId,
+        which: SessionEnding,
+    ) -> Result<()> {
+        let audit_context = *audit_context;
         self.api()
             .transaction("end_sessions", move |connection| {
-                Box::pin(logins::end_sessions(connection, act, user, which))
+                Box::pin(logins::end_sessions(connection, audit_context, user, which))
             })
             .await
     }
@@ -230,14 +265,19 @@ impl<D: Database> UserStore for D {
 
     async fn complete_reset(
         &self,
-        act: &AuditContext,
+        audit_context: &AuditContext,
         digest: TokenDigest,
         password: &PasswordHash,
     ) -> Result<Option<UserId>> {
-        let (act, password) = (*act, password.clone());
+        let (audit_context, password) = (*audit_context, password.clone());
         self.api()
             .transaction("complete_reset", move |connection| {
-                Box::pin(logins::complete_reset(connection, act, digest, password.clone()))
+                Box::pin(logins::complete_reset(
+                    connection,
+                    audit_context,
+                    digest,
+                    password.clone(),
+                ))
             })
             .await
     }

@@ -2,12 +2,18 @@
 
 use crate::domain::user::EmailAddress;
 use crate::store::sql::rows::{Holds, read_rows, unfit};
-use crate::store::{Invitation, Member, Membership, PasswordHash, Session, User};
+use crate::store::{AccountMember, Invitation, Membership, PasswordHash, Session, User};
 
-/// Id, address, password, instant.
+/// Id, address, password, instant, instant of the confirmation or none.
 pub(in crate::store) const INSERT_USER: &str = "
-    INSERT INTO users (id, email, password, password_version, created_at)
-    VALUES ($1, $2, $3, 1, $4) ON CONFLICT (email) DO NOTHING";
+    INSERT INTO users (id, email, password, password_version, created_at, email_confirmed_at)
+    VALUES ($1, $2, $3, 1, $4, $5) ON CONFLICT (email) DO NOTHING";
+/// User, instant.
+pub(in crate::store) const CONFIRM_EMAIL: &str = "
+    UPDATE users SET email_confirmed_at = $2 WHERE id = $1 AND email_confirmed_at IS NULL";
+/// User.
+pub(in crate::store) const HAS_CONFIRMED_EMAIL: &str =
+    "SELECT email_confirmed_at IS NOT NULL FROM users WHERE id = $1";
 /// Id.
 pub(in crate::store) const DELETE_USER: &str = "DELETE FROM users WHERE id = $1";
 /// Id.
@@ -25,6 +31,10 @@ pub(in crate::store) const REHASH_PASSWORD: &str = "
 /// User, instant or none.
 pub(in crate::store) const DISABLE_USER: &str = "
     UPDATE users SET disabled_at = $2 WHERE id = $1 AND (disabled_at IS NULL) <> ($2 IS NULL)";
+/// User, instant or none.
+pub(in crate::store) const SET_OPERATOR: &str = "
+    UPDATE users SET operator_since = $2
+    WHERE id = $1 AND (operator_since IS NULL) <> ($2 IS NULL)";
 /// User.
 pub(in crate::store) const HAS_USER: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1)";
 /// User.
@@ -80,7 +90,7 @@ pub(in crate::store) const REMOVE_MEMBER: &str =
 pub(in crate::store) const INSERT_INVITATION: &str = "
     INSERT INTO invitations (id, account_id, email, role, digest, created_at, expires_at)
     SELECT $1, id, $3, $4, $5, $6, $7 FROM accounts WHERE id = $2";
-/// Account, address, id of the one that stays.
+/// Account, address, id of the invitation that stays.
 pub(in crate::store) const REPLACE_INVITATIONS: &str =
     "DELETE FROM invitations WHERE account_id = $1 AND email = $2 AND id <> $3";
 /// Account, instant.
@@ -100,6 +110,31 @@ pub(in crate::store) const USE_INVITATION: &str = "
 pub(in crate::store) const INVITED: &str = "
     SELECT EXISTS (SELECT 1 FROM invitations WHERE digest = $1 AND expires_at > $2 AND email = $3)";
 
+/// Instant, user.
+pub(in crate::store) const INVITATIONS_FOR: &str = "
+    SELECT digest FROM invitations
+    WHERE expires_at > $1 AND email = (SELECT email FROM users WHERE id = $2)
+      AND account_id IN (SELECT id FROM accounts)
+    ORDER BY id";
+
+/// Id, issuer, subject.
+pub(in crate::store) const IDENTITY_USER: &str = "
+    SELECT u.* FROM identities AS i JOIN users AS u ON u.id = i.user_id
+    WHERE i.id = $1 AND i.issuer = $2 AND i.subject = $3";
+/// Id, user, issuer, subject, instant.
+pub(in crate::store) const INSERT_IDENTITY: &str = "
+    INSERT INTO identities (id, user_id, issuer, subject, created_at)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING";
+/// Id.
+pub(in crate::store) const IDENTITY_OWNER: &str = "SELECT user_id FROM identities WHERE id = $1";
+/// User, issuer.
+pub(in crate::store) const HAS_IDENTITY: &str = "
+    SELECT EXISTS (SELECT 1 FROM identities WHERE user_id = $1 AND issuer = $2)";
+/// User.
+pub(in crate::store) const DELETE_IDENTITIES: &str = "DELETE FROM identities WHERE user_id = $1";
+/// Id.
+pub(in crate::store) const DELETE_IDENTITY: &str = "DELETE FROM identities WHERE id = $1";
+
 /// Id, user, version of the password, digest, three instants.
 pub(in crate::store) const INSERT_SESSION: &str = "
     INSERT INTO sessions (id, user_id, digest, created_at, expires_at, ends_at)
@@ -107,12 +142,12 @@ pub(in crate::store) const INSERT_SESSION: &str = "
     WHERE id = $2 AND password_version = $3 AND disabled_at IS NULL";
 /// Digest, instant.
 pub(in crate::store) const SESSION: &str = "
-    SELECT s.id, s.user_id, u.email, s.created_at, s.expires_at, s.ends_at
+    SELECT s.id, s.user_id, u.email, u.operator_since, s.created_at, s.expires_at, s.ends_at
     FROM sessions AS s JOIN users AS u ON u.id = s.user_id
     WHERE s.digest = $1 AND s.expires_at > $2 AND u.disabled_at IS NULL";
 /// User, instant.
 pub(in crate::store) const SESSIONS: &str = "
-    SELECT s.id, s.user_id, u.email, s.created_at, s.expires_at, s.ends_at
+    SELECT s.id, s.user_id, u.email, u.operator_since, s.created_at, s.expires_at, s.ends_at
     FROM sessions AS s JOIN users AS u ON u.id = s.user_id
     WHERE s.user_id = $1 AND s.expires_at > $2 AND u.disabled_at IS NULL ORDER BY s.id DESC";
 /// Id, instant, new expiry.
@@ -138,10 +173,13 @@ fn password(row: &impl Holds<String>) -> sqlx::Result<PasswordHash> {
 
 read_rows! {
     Invitation { id, email by email, role, created_at, expires_at }
-    Member { user: "user_id", email by email, role, since: "created_at" }
+    AccountMember { user: "user_id", email by email, role, since: "created_at" }
     Membership { account: "account_id", name, role }
-    Session { id, user: "user_id", email by email, created_at, expires_at, ends_at }
+    Session {
+        id, user: "user_id", email by email, operator_since, created_at, expires_at, ends_at,
+    }
     User {
         id, email by email, password by password, password_version, created_at, disabled_at,
+        operator_since, email_confirmed_at,
     }
 }

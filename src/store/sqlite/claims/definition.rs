@@ -6,7 +6,7 @@ use crate::domain::schedule::Definition;
 
 /// A definition in a JSON result: its fields in their order.
 #[derive(Deserialize)]
-pub(in super::super) struct DefinitionRow(
+pub(in crate::store::sqlite) struct DefinitionRow(
     String,
     String,
     String,
@@ -21,7 +21,7 @@ pub(in super::super) struct DefinitionRow(
 
 impl DefinitionRow {
     /// Returns the definition, or `None` if its HTTP method is unknown.
-    pub(in super::super) fn definition(self) -> Option<Definition> {
+    pub(in crate::store::sqlite) fn definition(self) -> Option<Definition> {
         let Self(cron_expression, timezone, endpoint, method, body, headers, ..) = self;
         Some(Definition {
             cron_expression,

@@ -5,11 +5,11 @@ use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::contract::claims::ACCOUNTS_AT_ONCE;
 use crate::store::corrupt_rows::ReadableRow;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sqlite::connection::readers::Readers;
 
 /// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
-pub(in super::super) const WAITING: &str = "
+pub(in crate::store::sqlite) const WAITING: &str = "
     WITH RECURSIVE waiting (account) AS (
         SELECT * FROM (SELECT account_id FROM runs INDEXED BY runs_waiting
                        WHERE status = 0 AND account_id > ?1 ORDER BY account_id LIMIT 1)
@@ -19,7 +19,7 @@ pub(in super::super) const WAITING: &str = "
         FROM waiting AS w WHERE w.account IS NOT NULL)
     SELECT account FROM waiting WHERE account IS NOT NULL LIMIT ?2";
 
-pub(in super::super) const LATE_OF: &str = "
+pub(in crate::store::sqlite) const LATE_OF: &str = "
     SELECT j.account_id, j.id, j.shard, v.host_key, j.wake_at
     FROM runs AS j INDEXED BY runs_waiting CROSS JOIN schedule_versions AS v
     WHERE j.status = 0 AND j.account_id = ?1 AND j.wake_at < ?2 AND v.id = j.version_id
@@ -27,11 +27,11 @@ pub(in super::super) const LATE_OF: &str = "
     ORDER BY j.wake_at LIMIT ?3";
 
 /// Returns a page of accounts with waiting jobs, and the oldest late jobs of each.
-pub(in super::super) async fn of_each(
+pub(in crate::store::sqlite) async fn of_each(
     readers: &Readers,
     before: Timestamp,
     after: Option<AccountId>,
-) -> Outcome<(Vec<AccountId>, Vec<ReadableRow<JobId, Ticket>>)> {
+) -> SqlResult<(Vec<AccountId>, Vec<ReadableRow<JobId, Ticket>>)> {
     let query = sqlx::query_as(WAITING)
         .bind(after.unwrap_or(AccountId::from_bytes([0; 16])))
         .bind(ACCOUNTS_AT_ONCE);

@@ -1,9 +1,9 @@
-//! Claims: taken, renewed, found late or expired.
+//! Claims: takes and renews them, and finds late jobs and expired claims.
 
 mod definition;
 pub(super) mod late;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -21,19 +21,19 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::deletion::GOING;
-use crate::store::contract::signing::{SealedSecret, SecretRow};
+use crate::store::contract::signing::{JobSecrets, SealedSecret, SecretRow};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Result, StoreErrorKind, Unreadable,
 };
 
-/// How many jobs are read at once: each can have a body of 256 KiB.
+/// The maximum number of jobs that are read at once: each can have a body of 256 KiB.
 const READ_AT_ONCE: usize = 50;
 
-/// What is read of jobs that are, or are to be, claimed. The first number says which of the jobs
-/// asked for a row is about.
+/// Reads jobs that are claimed, or can be, with all that is needed to send them. The first value of
+/// a row is the place of the job in the request. Parameters: time, jobs, executor.
 macro_rules! jobs_where {
     ($condition:literal) => {
         concat!(
@@ -109,25 +109,27 @@ impl ClaimStore for SqliteStore {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
+        let (claim, jobs, corrupt_rows) =
+            (*claim, each_once(jobs), self.shared.corrupt_rows.clone());
         let claims = self.connections.writer.write("claim", jobs.len(), move |connection| {
             Box::pin(take(connection, claim, jobs, corrupt_rows))
         });
         let (claims, secrets) = claims.await?;
-        Ok(self.encrypted_fields.open_claims(claims, secrets))
+        Ok(self.shared.encrypted_fields.open_claims(claims, secrets))
     }
 
-    /// Among the writes: behind a claim that is under way.
+    /// Queues with the writes, so that it runs after a claim that is still under way.
     async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        let (claim, jobs, corrupt_rows) = (*claim, each_once(jobs), self.corrupt_rows.clone());
+        let (claim, jobs, corrupt_rows) =
+            (*claim, each_once(jobs), self.shared.corrupt_rows.clone());
         let claims = self.connections.writer.write("recall", jobs.len(), move |connection| {
             Box::pin(async move { claimed(connection, claim, &jobs, corrupt_rows).await })
         });
         let (claims, secrets) = claims.await?;
-        Ok(self.encrypted_fields.open_claims(claims, secrets))
+        Ok(self.shared.encrypted_fields.open_claims(claims, secrets))
     }
 
     async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
@@ -160,7 +162,7 @@ impl ClaimStore for SqliteStore {
         })
     }
 
-    /// Writes take turns, so nobody else holds a row.
+    /// Writes take turns, so no other transaction has locked a row.
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
         if completions.is_empty() {
             return Ok(Committed::default());
@@ -184,7 +186,7 @@ impl ClaimStore for SqliteStore {
         let query = sqlx::query_as(LATE).bind(before).bind(limit).bind(start).bind(job);
         let rows: Vec<ReadableRow<JobId, _>> =
             self.connections.readers.all(query).await.map_err(failed_in("late"))?;
-        Ok(self.corrupt_rows.leave_out("job", rows))
+        Ok(self.shared.corrupt_rows.leave_out("job", rows))
     }
 
     async fn late_of_each(
@@ -194,25 +196,25 @@ impl ClaimStore for SqliteStore {
     ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
         let found = late::of_each(&self.connections.readers, before, after).await;
         let (accounts, rows) = found.map_err(failed_in("late_of_each"))?;
-        Ok((self.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
+        Ok((self.shared.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
         let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
         let rows: Vec<ReadableRow<JobId, _>> =
             self.connections.readers.all(query).await.map_err(failed_in("expired"))?;
-        Ok(self.corrupt_rows.leave_out("job", rows))
+        Ok(self.shared.corrupt_rows.leave_out("job", rows))
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
         let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
         let rows: Vec<ReadableRow<JobId, _>> =
             self.connections.readers.all(query).await.map_err(failed_in("claims_of"))?;
-        Ok(self.corrupt_rows.leave_out("job", rows))
+        Ok(self.shared.corrupt_rows.leave_out("job", rows))
     }
 }
 
-/// A job that is named twice is claimed once.
+/// Removes duplicates, so that a job that is named twice is claimed once.
 fn each_once(jobs: &[JobId]) -> Vec<JobId> {
     let mut seen = HashSet::with_capacity(jobs.len());
     jobs.iter().copied().filter(|job| seen.insert(*job)).collect()
@@ -235,29 +237,27 @@ struct Claimable {
     secrets: Option<Vec<SecretRow>>,
 }
 
-/// What is to sign the requests of jobs, of those that sign.
-pub(super) type Secrets = HashMap<JobId, Vec<SealedSecret>>;
-
-/// What is claimed of jobs by a claim.
+/// Returns those of the jobs that a claim has taken.
 pub(super) async fn claimed(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: &[JobId],
     corrupt_rows: Arc<CorruptRows>,
-) -> Outcome<(Claims, Secrets)> {
-    let found = Found::read(connection, CLAIMED, claim, jobs, &corrupt_rows).await?;
+) -> SqlResult<(Claims, JobSecrets)> {
+    let found = FoundJobs::read(connection, CLAIMED, claim, jobs, &corrupt_rows).await?;
     found.claims(connection).await
 }
 
-/// Claims jobs.
+/// Claims those of the jobs that can be claimed.
 async fn take(
     connection: &mut SqliteConnection,
     claim: Claim,
     jobs: Vec<JobId>,
     corrupt_rows: Arc<CorruptRows>,
-) -> Outcome<(Claims, Secrets)> {
-    let found = Found::read(connection, CLAIMABLE, claim, &jobs, &corrupt_rows).await?;
+) -> SqlResult<(Claims, JobSecrets)> {
+    let found = FoundJobs::read(connection, CLAIMABLE, claim, &jobs, &corrupt_rows).await?;
     let all: Vec<JobId> = found.taken.iter().map(|claimed| claimed.job).collect();
+    // A damaged job is claimed, too, so that the executor can end it with a failure.
     let all: Vec<&JobId> = all.iter().chain(&found.damaged).collect();
     if !all.is_empty() {
         sqlx::query(CLAIM)
@@ -270,14 +270,14 @@ async fn take(
     found.claims(connection).await
 }
 
-/// Jobs that are, or are to be, claimed.
-struct Found {
+/// Jobs that are claimed, or can be: those that can be read, and those that are damaged.
+struct FoundJobs {
     taken: Vec<Claimed>,
     damaged: Vec<JobId>,
-    secrets: Secrets,
+    secrets: JobSecrets,
 }
 
-impl Found {
+impl FoundJobs {
     /// Reads the jobs that `query` finds.
     async fn read(
         connection: &mut SqliteConnection,
@@ -285,9 +285,9 @@ impl Found {
         claim: Claim,
         jobs: &[JobId],
         corrupt_rows: &CorruptRows,
-    ) -> Outcome<Self> {
+    ) -> SqlResult<Self> {
         let (mut taken, mut damaged) = (Vec::with_capacity(jobs.len()), Vec::new());
-        let mut secrets = Secrets::new();
+        let mut secrets = JobSecrets::new();
         let mut parts = Bisection::of(jobs, READ_AT_ONCE);
         while let Some(part) = parts.next() {
             match rows(connection, query, claim, part).await {
@@ -308,8 +308,8 @@ impl Found {
         Ok(Self { taken, damaged, secrets })
     }
 
-    /// What claiming them has brought.
-    async fn claims(self, connection: &mut SqliteConnection) -> Outcome<(Claims, Secrets)> {
+    /// Returns the result of the claim. Reads the numbers of the attempts of damaged jobs.
+    async fn claims(self, connection: &mut SqliteConnection) -> SqlResult<(Claims, JobSecrets)> {
         let mut unreadable = Vec::new();
         for job in self.damaged {
             unreadable.extend(attempt_of(connection, job).await?);
@@ -323,7 +323,7 @@ async fn rows(
     query: &'static str,
     claim: Claim,
     jobs: &[JobId],
-) -> Outcome<Vec<(Claimed, Option<Vec<SealedSecret>>)>> {
+) -> SqlResult<Vec<(Claimed, Option<Vec<SealedSecret>>)>> {
     let rows: String = sqlx::query_scalar(query)
         .bind(claim.now)
         .bind(json_ids(jobs))
@@ -333,8 +333,12 @@ async fn rows(
     rows_of::<Claimable>(&rows)?.into_iter().map(|row| claimed_row(row, jobs, claim)).collect()
 }
 
-/// The attempt that is recorded of a job which cannot be read; none if even that cannot be.
-async fn attempt_of(connection: &mut SqliteConnection, job: JobId) -> Outcome<Option<Unreadable>> {
+/// Returns the recorded attempt of a job that cannot be read; `None` if the attempt's number is
+/// damaged, too.
+async fn attempt_of(
+    connection: &mut SqliteConnection,
+    job: JobId,
+) -> SqlResult<Option<Unreadable>> {
     let attempt: i64 = sqlx::query_scalar("SELECT attempt_number FROM runs WHERE id = ?1")
         .bind(job)
         .fetch_one(connection)
@@ -347,7 +351,7 @@ fn claimed_row(
     row: Claimable,
     jobs: &[JobId],
     claim: Claim,
-) -> Outcome<(Claimed, Option<Vec<SealedSecret>>)> {
+) -> SqlResult<(Claimed, Option<Vec<SealedSecret>>)> {
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
     let secrets = row.secrets.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
     let claimed = Claimed {

@@ -7,7 +7,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::sql::alert_rows::{AlertColumns, AlertState};
 use crate::store::sql::ending::{Ending, Running};
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of};
 use crate::store::{Completion, StoreErrorKind};
 
@@ -16,7 +16,7 @@ use crate::store::{Completion, StoreErrorKind};
 struct RunningRow(usize, Hex, u16, u8, i64, i64, u8, u8, Option<AlertColumns>);
 
 /// The jobs that run the attempt that a completion names, under the claim that it names.
-pub(in super::super) const RUNNING: &str = "
+pub(in crate::store::sqlite) const RUNNING: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(j.schedule_id), j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
         j.stop, coalesce(st.active_job_id = j.id, 0),
@@ -45,10 +45,10 @@ impl RunningRow {
 
 /// Decides what becomes of the jobs of a round. Also returns those of their schedules that have a
 /// notification preference. Jobs whose claim was lost are left out.
-pub(in super::super) async fn read(
+pub(in crate::store::sqlite) async fn read(
     connection: &mut SqliteConnection,
     round: &[&Completion],
-) -> Outcome<(Vec<Ending>, Vec<AlertState>)> {
+) -> SqlResult<(Vec<Ending>, Vec<AlertState>)> {
     let claims = round.iter().map(|c| (hex(&c.job), c.attempt, hex(&c.executor)));
     let rows: String = sqlx::query_scalar(RUNNING)
         .bind(json_rows(&claims.collect::<Vec<_>>()))
@@ -67,5 +67,5 @@ pub(in super::super) async fn read(
         let is_active = row.7 != 0;
         Ok(Ending { is_active, ..Ending::new(&row.running(), completion) })
     });
-    Ok((endings.collect::<Outcome<_>>()?, alerts))
+    Ok((endings.collect::<SqlResult<_>>()?, alerts))
 }

@@ -18,7 +18,7 @@ use super::connection::values::{Hex, hex, json_ids, json_rows, status_code, timi
 use crate::domain::{JobId, Timestamp};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::ending::{EndedJob, Ending};
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::job_rows::history_columns;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
@@ -36,7 +36,7 @@ pub(super) async fn commit(
     connection: &mut SqliteConnection,
     now: Timestamp,
     completions: Vec<Completion>,
-) -> Outcome<Committed> {
+) -> SqlResult<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
     let mut committed = Committed { fates, ..Committed::default() };
     for places in rounds(&completions) {
@@ -84,7 +84,7 @@ fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
 
 /// The result of a job, as a row in a JSON parameter.
 #[derive(Serialize)]
-struct JobRow {
+struct EndedJobRow {
     job: Hex,
     status: u8,
     completed_at: i64,
@@ -98,7 +98,7 @@ struct JobRow {
     body: Option<String>,
 }
 
-impl JobRow {
+impl EndedJobRow {
     fn new(ending: &Ending, completion: &Completion) -> Self {
         let (exchange, response) = (completion.exchange.as_ref(), completion.response());
         let failure = ending.failure.as_ref();
@@ -136,7 +136,7 @@ pub(super) const END: &str = concat!(
 pub(super) const LEAVE: &str =
     "DELETE FROM runs WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
 
-/// Lets jobs wait for their next attempt.
+/// Makes jobs PENDING until their next attempt.
 pub(super) const RETRY: &str = "
     UPDATE runs SET status = 0, wake_at = c.retry_at, claimed_by = NULL, updated_at = ?1
     FROM (SELECT unhex(value ->> 0) AS job, value ->> 1 AS retry_at FROM jsonb_each(?2)) AS c
@@ -147,11 +147,11 @@ async fn write(
     now: Timestamp,
     round: &[&Completion],
     endings: &[Ending],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
         endings.iter().partition(|ending| ending.status.is_final());
     if !ended.is_empty() {
-        let row = |ending: &&Ending| JobRow::new(ending, round[ending.place]);
+        let row = |ending: &&Ending| EndedJobRow::new(ending, round[ending.place]);
         let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
         sqlx::query(END).bind(now).bind(rows).execute(&mut *connection).await?;
         let ids = json_ids(ended.iter().map(|ending| &ending.job));
@@ -171,7 +171,7 @@ async fn keep_attempts(
     connection: &mut SqliteConnection,
     round: &[&Completion],
     endings: &[Ending],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     let followed = endings.iter().filter(|ending| round[ending.place].attempt > 1);
     let followed: Vec<&JobId> = followed.map(|ending| &ending.job).collect();
     if !followed.is_empty() {

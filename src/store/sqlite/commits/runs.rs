@@ -5,12 +5,12 @@ use sqlx::SqliteConnection;
 use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
 use crate::store::sql::ending::Ending;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::runs::{Runs, runs};
 use crate::store::sqlite::connection::values::{hex, json_rows, status_code};
 
 /// A run that began before the last known one does not count as the last.
-pub(in super::super) const COUNT_RUNS: &str = "
+pub(in crate::store::sqlite) const COUNT_RUNS: &str = "
     UPDATE schedule_state SET
         last_job_status = CASE WHEN r.run_at >= coalesce(last_run_at, 0) THEN r.status
                                ELSE last_job_status END,
@@ -23,10 +23,10 @@ pub(in super::super) const COUNT_RUNS: &str = "
     WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule";
 
 /// Updates the schedules of the jobs that are final.
-pub(in super::super) async fn count_runs(
+pub(in crate::store::sqlite) async fn count_runs(
     connection: &mut SqliteConnection,
     endings: &[Ending],
-) -> Outcome<()> {
+) -> SqlResult<()> {
     // In the order of the key, because neighbours share pages.
     let schedules = runs(endings);
     if schedules.is_empty() {

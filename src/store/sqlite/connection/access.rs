@@ -5,45 +5,35 @@ use std::sync::Arc;
 use sqlx::{Connection as _, SqliteConnection};
 
 use super::readers::Readers;
-use super::writer::Writer;
+use super::writer::SqliteWriter;
 use crate::store::Result;
-use crate::store::corrupt_rows::CorruptRows;
-use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::sql::access::{Access, Database, Work};
+use crate::store::sql::access::{Access, AdapterShared, Database, Work};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::Outcome;
-use crate::store::sql::months::Months;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sqlite::{SqliteStore, failed_in};
 
 /// The connections to the file: one that writes, and a few that read.
 #[derive(Clone)]
-pub(in crate::store) struct Connections {
-    pub(in super::super) writer: Writer,
-    pub(in super::super) readers: Arc<Readers>,
+pub(in crate::store) struct SqliteConnections {
+    pub(in crate::store::sqlite) writer: SqliteWriter,
+    pub(in crate::store::sqlite) readers: Arc<Readers>,
 }
 
 impl Database for SqliteStore {
-    type Access = Connections;
-    const DIALECT: Dialect = Dialect::Sqlite;
+    type Access = SqliteConnections;
 
-    fn api(&self) -> &Connections {
+    fn api(&self) -> &SqliteConnections {
         &self.connections
     }
 
-    fn months(&self) -> &Months {
-        &self.months
-    }
-
-    fn encrypted_fields(&self) -> &EncryptedFields {
-        &self.encrypted_fields
-    }
-
-    fn corrupt_rows(&self) -> &Arc<CorruptRows> {
-        &self.corrupt_rows
+    fn shared(&self) -> &AdapterShared {
+        &self.shared
     }
 }
 
-impl Access for Connections {
+impl Access for SqliteConnections {
+    const DIALECT: Dialect = Dialect::Sqlite;
+
     async fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -77,7 +67,7 @@ impl Access for Connections {
     }
 }
 
-async fn on_snapshot<T>(reader: &mut SqliteConnection, work: &impl Work<T>) -> Outcome<T> {
+async fn on_snapshot<T>(reader: &mut SqliteConnection, work: &impl Work<T>) -> SqlResult<T> {
     let mut snapshot = reader.begin().await?;
     work(&mut Connection::from(&mut *snapshot)).await
 }

@@ -1,30 +1,30 @@
 //! Finds the row of a batch that cannot be read back.
 
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 
 /// The parts of a batch that are still to be read. One result has all rows of a part, so a damaged
 /// row makes all of it unreadable. Then each half is read by itself, until the row is alone.
-pub(in super::super) struct Bisection<'b, I>(Vec<&'b [I]>);
+pub(in crate::store::sqlite) struct Bisection<'b, I>(Vec<&'b [I]>);
 
 impl<'b, I> Bisection<'b, I> {
     /// Divides a batch into parts of at most `at_once` rows.
-    pub(in super::super) fn of(batch: &'b [I], at_once: usize) -> Self {
+    pub(in crate::store::sqlite) fn of(batch: &'b [I], at_once: usize) -> Self {
         Self(batch.chunks(at_once).rev().collect())
     }
 
     /// Returns the next part to read.
-    pub(in super::super) fn next(&mut self) -> Option<&'b [I]> {
+    pub(in crate::store::sqlite) fn next(&mut self) -> Option<&'b [I]> {
         self.0.pop()
     }
 
     /// Handles a part that could not be read. Its halves are read next. If the part is a single
     /// row, returns that row and the reason. Returns failures other than damage as errors.
-    pub(in super::super) fn halve(
+    pub(in crate::store::sqlite) fn halve(
         &mut self,
         part: &'b [I],
         fault: Fault,
-    ) -> Outcome<Option<(&'b I, String)>> {
+    ) -> SqlResult<Option<(&'b I, String)>> {
         if fault.kind != StoreErrorKind::Corrupt {
             return Err(fault);
         }

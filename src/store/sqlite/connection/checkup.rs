@@ -15,8 +15,8 @@ use super::version::standing;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, Outcome};
-use crate::store::sqlite::Settings;
+use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sqlite::SqliteSettings;
 
 /// The time limit of each access to the disk.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const NO_ROOM: u64 = 100 << 20;
 
 /// Checks the file of `settings`, which a server may be using, and its folder. `migrate` is `true`
 /// if the server applies missing migrations.
-pub async fn check_up(settings: &Settings, migrate: bool, clock: &Clock) -> Vec<Finding> {
+pub async fn check_up(settings: &SqliteSettings, migrate: bool, clock: &Clock) -> Vec<Finding> {
     let (of_disk, clock) = (settings.clone(), clock.clone());
     let disk = spawn_blocking(move || of_folder(&of_disk, &clock));
     // A thread that waits for a hanging disk cannot be stopped, so it is left behind.
@@ -57,7 +57,7 @@ fn silent() -> Fault {
     Fault::new(StoreErrorKind::Unavailable, what)
 }
 
-async fn of_tables(settings: &Settings, migrate: bool) -> Outcome<Finding> {
+async fn of_tables(settings: &SqliteSettings, migrate: bool) -> SqlResult<Finding> {
     let mut connection = reading(settings).connect().await?;
     let standing = standing(&mut connection).await?;
     connection.close().await?;
@@ -82,7 +82,7 @@ fn of_permissions(path: &Path) -> Option<Finding> {
 ///
 /// # Errors
 /// If the operating system does not report it.
-pub fn free_bytes(settings: &Settings) -> io::Result<u64> {
+pub fn free_bytes(settings: &SqliteSettings) -> io::Result<u64> {
     let folder = nearest_folder(&settings.path).ok_or(io::ErrorKind::NotFound)?;
     let disk = rustix::fs::statvfs(&folder)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
@@ -95,7 +95,7 @@ fn nearest_folder(path: &Path) -> Option<PathBuf> {
     absolute.ancestors().skip(1).find(|folder| folder.is_dir()).map(PathBuf::from)
 }
 
-fn of_folder(settings: &Settings, clock: &Clock) -> Vec<Finding> {
+fn of_folder(settings: &SqliteSettings, clock: &Clock) -> Vec<Finding> {
     let path = &settings.path;
     let Some(folder) = nearest_folder(path) else {
         return vec![Finding::failure(format!("there is no folder for {}", path.display()))];
@@ -168,15 +168,15 @@ mod tests {
     fn the_disk_of_a_file_tells_what_is_free() {
         let folder = tempfile::tempdir().expect("a folder");
         for path in [folder.path().join("a.db"), folder.path().join("not/yet/there.db")] {
-            assert!(free_bytes(&Settings::new(path)).expect("there is one") > 1_000_000);
+            assert!(free_bytes(&SqliteSettings::new(path)).expect("there is one") > 1_000_000);
         }
-        assert!(free_bytes(&Settings::new("a.db")).is_ok(), "in this folder");
+        assert!(free_bytes(&SqliteSettings::new("a.db")).is_ok(), "in this folder");
     }
 
     #[test]
     fn nothing_is_left_behind() {
         let folder = tempfile::tempdir().expect("a folder");
-        let settings = Settings::new(folder.path().join("not/yet/there.db"));
+        let settings = SqliteSettings::new(folder.path().join("not/yet/there.db"));
         let findings = of_folder(&settings, &Clock::system());
         assert!(findings[0].text.contains("can be written to"), "{findings:?}");
         assert_eq!(fs::read_dir(folder.path()).expect("read").count(), 0);

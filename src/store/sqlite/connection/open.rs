@@ -9,18 +9,17 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, SqliteConnection};
 
-use super::access::Connections;
+use super::access::SqliteConnections;
 use super::readers::Readers;
-use super::writer::Writer;
+use super::writer::SqliteWriter;
 use crate::runtime::Tasks;
-use crate::store::corrupt_rows::CorruptRows;
-use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::access::AdapterShared;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::months::Months;
-use crate::store::sql::quotas::Counts;
+use crate::store::sql::quotas::JobCounts;
 use crate::store::sql::secrets::proofs;
-use crate::store::sqlite::{Settings, SqliteStore, failed_in};
+use crate::store::sqlite::{SqliteSettings, SqliteStore, failed_in};
 use crate::store::{KeyProof, Result, Sealer, StoreErrorKind};
 
 /// The maximum time that a write waits for another process's write, and a read for a free
@@ -38,7 +37,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// If there is a file that cannot be read.
-    pub async fn stored_keys(settings: &Settings) -> Result<Vec<KeyProof>> {
+    pub async fn stored_keys(settings: &SqliteSettings) -> Result<Vec<KeyProof>> {
         let read = async {
             if !settings.path.is_file() {
                 return Ok(Vec::new());
@@ -63,7 +62,7 @@ impl SqliteStore {
     /// # Errors
     /// `Incompatible` if the file cannot be opened for writing, `Corrupt` if it is damaged or not
     /// an SQLite database, `Unavailable` if another process has locked it.
-    pub async fn open(settings: &Settings, sealer: &Sealer) -> Result<Self> {
+    pub async fn open(settings: &SqliteSettings, sealer: &Sealer) -> Result<Self> {
         let failed = |fault: Fault| fault.of("open");
         make_file(&settings.path).map_err(failed)?;
         let options = writing(settings);
@@ -71,32 +70,21 @@ impl SqliteStore {
         let readers = Readers::new(reading(settings), settings.read_connections, PATIENCE);
         let readers = Arc::new(readers);
         let tasks = Tasks::new();
-        let writer = Writer::start(&tasks, options.clone(), connection);
+        let writer = SqliteWriter::start(&tasks, options.clone(), connection);
         let no_thread =
             |error: std::io::Error| Fault::new(StoreErrorKind::Unavailable, error.to_string());
         let writer = writer.map_err(no_thread).map_err(failed)?;
         let path = settings.path.clone();
-        let corrupt_rows = Arc::<CorruptRows>::default();
-        let encrypted_fields = EncryptedFields::new(sealer.clone(), corrupt_rows.clone());
         let locked = AtomicBool::new(false);
-        let connections = Connections { writer, readers };
-        let counts = Counts(Arc::new(connections.clone()), Dialect::Sqlite);
-        let months = Months::new(tasks.clone(), Arc::new(counts));
-        Ok(Self {
-            path,
-            options,
-            locked,
-            connections,
-            tasks,
-            corrupt_rows,
-            encrypted_fields,
-            months,
-        })
+        let connections = SqliteConnections { writer, readers };
+        let counts = JobCounts(Arc::new(connections.clone()));
+        let shared = AdapterShared::new(sealer, Months::new(tasks.clone(), Arc::new(counts)));
+        Ok(Self { path, options, locked, connections, tasks, shared })
     }
 }
 
 /// The options of all connections.
-fn common(settings: &Settings) -> SqliteConnectOptions {
+fn common(settings: &SqliteSettings) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(&settings.path)
         .busy_timeout(PATIENCE)
@@ -106,7 +94,7 @@ fn common(settings: &Settings) -> SqliteConnectOptions {
         .disable_statement_logging()
 }
 
-fn writing(settings: &Settings) -> SqliteConnectOptions {
+fn writing(settings: &SqliteSettings) -> SqliteConnectOptions {
     let options = common(settings)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
@@ -119,13 +107,13 @@ fn writing(settings: &Settings) -> SqliteConnectOptions {
     }
 }
 
-pub(in super::super) fn reading(settings: &Settings) -> SqliteConnectOptions {
+pub(in crate::store::sqlite) fn reading(settings: &SqliteSettings) -> SqliteConnectOptions {
     common(settings).pragma("cache_size", "-4000").pragma("query_only", "ON")
 }
 
 /// Creates the file, readable only by its owner, because it holds secrets. SQLite gives the same
 /// permissions to the files beside it.
-fn make_file(path: &Path) -> Outcome<()> {
+fn make_file(path: &Path) -> SqlResult<()> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
@@ -146,7 +134,7 @@ fn make_file(path: &Path) -> Outcome<()> {
 async fn first_connection(
     options: &SqliteConnectOptions,
     path: &Path,
-) -> Outcome<SqliteConnection> {
+) -> SqlResult<SqliteConnection> {
     let connect = async {
         let mut connection = options.connect().await?;
         sqlx::query("SELECT count(*) FROM sqlite_schema").execute(&mut connection).await?;

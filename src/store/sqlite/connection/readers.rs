@@ -14,10 +14,10 @@ use sqlx::{ConnectOptions, FromRow, Sqlite, SqliteConnection};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 
 /// A pool of connections that read.
-pub(in super::super) struct Readers {
+pub(in crate::store::sqlite) struct Readers {
     options: SqliteConnectOptions,
     patience: Duration,
     places: Semaphore,
@@ -27,7 +27,7 @@ pub(in super::super) struct Readers {
 impl Readers {
     /// Creates a pool of at most `connections`, which are opened when they are needed. If all are
     /// in use, a caller waits for at most `patience`.
-    pub(in super::super) fn new(
+    pub(in crate::store::sqlite) fn new(
         options: SqliteConnectOptions,
         connections: u32,
         patience: Duration,
@@ -38,7 +38,7 @@ impl Readers {
     }
 
     /// Takes a connection out of the pool.
-    pub(in super::super) async fn take(&self) -> Outcome<Reader<'_>> {
+    pub(in crate::store::sqlite) async fn take(&self) -> SqlResult<PooledReader<'_>> {
         let unavailable = |why| Fault::new(StoreErrorKind::Unavailable, why);
         let place = tokio::time::timeout(self.patience, self.places.acquire())
             .await
@@ -49,14 +49,14 @@ impl Readers {
             Some(connection) => connection,
             None => self.options.connect().await?,
         };
-        Ok(Reader { readers: self, connection: Some(connection), _place: place })
+        Ok(PooledReader { readers: self, connection: Some(connection), _place: place })
     }
 
     /// Returns all rows of a query.
-    pub(in super::super) async fn all<T>(
+    pub(in crate::store::sqlite) async fn all<T>(
         &self,
         query: QueryAs<'_, Sqlite, T, SqliteArguments>,
-    ) -> Outcome<Vec<T>>
+    ) -> SqlResult<Vec<T>>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
     {
@@ -66,10 +66,10 @@ impl Readers {
     }
 
     /// Returns the row of a query that always has one.
-    pub(in super::super) async fn one<T>(
+    pub(in crate::store::sqlite) async fn one<T>(
         &self,
         query: QueryAs<'_, Sqlite, T, SqliteArguments>,
-    ) -> Outcome<T>
+    ) -> SqlResult<T>
     where
         T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
     {
@@ -79,7 +79,7 @@ impl Readers {
     }
 
     /// Closes the pool. Later reads fail; reads in progress finish.
-    pub(in super::super) async fn close(&self) {
+    pub(in crate::store::sqlite) async fn close(&self) {
         use sqlx::Connection;
         self.places.close();
         let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
@@ -92,15 +92,15 @@ impl Readers {
 }
 
 /// A connection that was taken out of the pool.
-pub(in super::super) struct Reader<'r> {
+pub(in crate::store::sqlite) struct PooledReader<'r> {
     readers: &'r Readers,
     connection: Option<SqliteConnection>,
     _place: SemaphorePermit<'r>,
 }
 
-impl Reader<'_> {
+impl PooledReader<'_> {
     /// Puts the connection back, or drops it if the read has failed.
-    pub(in super::super) fn done<T>(mut self, outcome: Outcome<T>) -> Outcome<T> {
+    pub(in crate::store::sqlite) fn done<T>(mut self, outcome: SqlResult<T>) -> SqlResult<T> {
         if outcome.is_err() {
             self.connection = None;
         }
@@ -108,7 +108,7 @@ impl Reader<'_> {
     }
 }
 
-impl Deref for Reader<'_> {
+impl Deref for PooledReader<'_> {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
@@ -116,13 +116,13 @@ impl Deref for Reader<'_> {
     }
 }
 
-impl DerefMut for Reader<'_> {
+impl DerefMut for PooledReader<'_> {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         self.connection.as_mut().expect("only taken at the end")
     }
 }
 
-impl Drop for Reader<'_> {
+impl Drop for PooledReader<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take()
             && !self.readers.places.is_closed()

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, VersionId};
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(in crate::store) use crate::store::sql::encoding::{
@@ -18,7 +18,7 @@ pub(in crate::store) use crate::store::sql::hex::Hex;
 pub(in crate::store) use crate::store::sql::values::key_from;
 
 /// A value that is stored as 16 bytes.
-pub(in super::super) trait Bytes16 {
+pub(in crate::store::sqlite) trait Bytes16 {
     fn bytes(&self) -> [u8; 16];
 }
 
@@ -40,12 +40,12 @@ impl Bytes16 for ExecutorId {
     }
 }
 
-pub(in super::super) fn hex(id: &impl Bytes16) -> Hex {
+pub(in crate::store::sqlite) fn hex(id: &impl Bytes16) -> Hex {
     Hex(id.bytes())
 }
 
 /// Parses the rows of a statement that returns one JSON array.
-pub(in super::super) fn rows_of<T: DeserializeOwned>(json: &str) -> Outcome<Vec<T>> {
+pub(in crate::store::sqlite) fn rows_of<T: DeserializeOwned>(json: &str) -> SqlResult<Vec<T>> {
     serde_json::from_str(json).map_err(|error| {
         // The error itself may quote the text that it rejects, which can be a secret.
         let column = error.column();
@@ -55,12 +55,12 @@ pub(in super::super) fn rows_of<T: DeserializeOwned>(json: &str) -> Outcome<Vec<
 }
 
 /// Returns the rows of a batch as the JSON array that its statement unpacks.
-pub(in super::super) fn json_rows<T: Serialize>(rows: &[T]) -> String {
+pub(in crate::store::sqlite) fn json_rows<T: Serialize>(rows: &[T]) -> String {
     serde_json::to_string(rows).expect("numbers, texts and arrays always have a JSON form")
 }
 
 /// Returns ids as the JSON array that a statement unpacks.
-pub(in super::super) fn json_ids<'a, T: Bytes16 + 'a>(
+pub(in crate::store::sqlite) fn json_ids<'a, T: Bytes16 + 'a>(
     ids: impl IntoIterator<Item = &'a T>,
 ) -> String {
     json_rows(&ids.into_iter().map(hex).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! Migrating a file, and whether it fits this binary.
+//! Migrates a file, and checks that it fits this binary.
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 
 use crate::store::Result;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::version::{
     self, applied, breaks, fault_of, fits, min_compatible, newest, unfit,
 };
@@ -20,17 +20,18 @@ fn known() -> Migrator {
 }
 
 impl SqliteStore {
-    /// Applies the migrations that are missing, all or none. Processes that do it at the same
-    /// time wait for each other.
+    /// Applies the missing migrations, all or none. Processes that migrate at the same time wait
+    /// for each other.
     ///
     /// # Errors
-    /// `Incompatible` if the store needs a newer binary, or has been altered by hand, or if a
-    /// server uses it that could not do so afterwards.
+    /// `Incompatible` if the store needs a newer binary or was altered by hand, or if it is used by
+    /// a server that could not use it afterwards.
     pub async fn migrate(&self) -> Result<()> {
         self.apply_missing().await.map_err(failed_in("migrate"))
     }
 
-    /// Whether this binary can use the store as it is, for those that must not migrate.
+    /// Checks that this binary can use the store as it is. For processes that must not migrate the
+    /// store.
     ///
     /// # Errors
     /// `Incompatible` if the store needs a newer binary or migrations that are missing.
@@ -38,7 +39,7 @@ impl SqliteStore {
         self.compare().await.map_err(failed_in("check_version"))
     }
 
-    async fn apply_missing(&self) -> Outcome<()> {
+    async fn apply_missing(&self) -> SqlResult<()> {
         let migrator = known();
         let mut connection = self.options.connect().await?;
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
@@ -49,7 +50,8 @@ impl SqliteStore {
             Some(_) => breaks(&migrator, applied(shared).await?).is_some(),
             None => false,
         };
-        // A server of an older version is kept away, or is told about.
+        // No server of an older version may use the file during and after such a migration. If one
+        // runs, taking its lock fails. If this process is the server, it has the lock already.
         let is_server = self.locked.load(Ordering::Relaxed);
         let alone = (breaks && !is_server).then(|| self.keep_others_away()).transpose()?;
         migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
@@ -59,7 +61,7 @@ impl SqliteStore {
         Ok(())
     }
 
-    async fn compare(&self) -> Outcome<()> {
+    async fn compare(&self) -> SqlResult<()> {
         let mut connection = self.options.connect().await?;
         let standing = standing(&mut connection).await?;
         connection.close().await?;
@@ -67,12 +69,12 @@ impl SqliteStore {
     }
 }
 
-/// What a store lacks that this binary needs, if it lacks anything.
+/// Returns what the store lacks for this binary; `None` if it lacks nothing.
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
-pub(in super::super) async fn standing(
+pub(in crate::store::sqlite) async fn standing(
     connection: &mut SqliteConnection,
-) -> Outcome<Option<String>> {
+) -> SqlResult<Option<String>> {
     version::standing(&mut Connection::from(connection), newest(&known())).await
 }

@@ -15,8 +15,8 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, Outcome};
-use crate::store::sql::placing::{Placed, Standing};
+use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::placing::{OverlapState, Placed};
 use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::sqlite::connection::bisect::Bisection;
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of, trigger_code};
@@ -28,7 +28,7 @@ struct Stored {
     account: AccountId,
     version: VersionId,
     next_tick: Option<Timestamp>,
-    standing: Standing,
+    standing: OverlapState,
     host: HostKey,
     max_attempts: u8,
 }
@@ -57,7 +57,7 @@ impl StoredRow {
             account: AccountId::from_bytes(account.0),
             version: VersionId::from_bytes(version.0),
             next_tick: next_tick.map(Timestamp::from_millis),
-            standing: Standing {
+            standing: OverlapState {
                 overlap_policy: policy.parse().ok()?,
                 active: active.map(|job| JobId::from_bytes(job.0)),
                 held: held.map(|job| JobId::from_bytes(job.0)),
@@ -69,7 +69,7 @@ impl StoredRow {
     }
 }
 
-pub(in super::super) const STORED: &str = "
+pub(in crate::store::sqlite) const STORED: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.account_id), hex(s.version_id), s.overlap_policy, st.next_tick,
         iif(st.active_job_id IS NULL, NULL, hex(st.active_job_id)),
@@ -82,7 +82,7 @@ pub(in super::super) const STORED: &str = "
 
 /// The shard is a column of each row. As a parameter of its own, it would make the planner scan the
 /// whole shard.
-pub(in super::super) const ADVANCE: &str = "
+pub(in crate::store::sqlite) const ADVANCE: &str = "
     UPDATE schedule_state
     SET next_tick = a.next_tick, active_job_id = a.active, held_job_id = a.held,
         fired_up_to = a.fired_up_to
@@ -94,7 +94,7 @@ pub(in super::super) const ADVANCE: &str = "
 
 /// If an executor is given, the jobs that can start are its claims from the beginning. So they are
 /// written only once, and never enter the index of waiting jobs.
-pub(in super::super) const INSERT: &str = "
+pub(in crate::store::sqlite) const INSERT: &str = "
     INSERT INTO runs (id, account_id, schedule_id, version_id, shard, status, trigger,
                       attempt_number, max_attempts, wake_at, claimed_by, created_at, updated_at,
                       started_at, attempt_started_at)
@@ -107,19 +107,19 @@ pub(in super::super) const INSERT: &str = "
 
 /// The shards whose epoch is the caller's. Each has the number of changes of accounts, and the
 /// accounts that were changed last.
-pub(in super::super) const FENCES: &str = "
+pub(in crate::store::sqlite) const FENCES: &str = "
     SELECT json_group_array(json_array(shard, suspensions, json(changed)))
     FROM json_each(?1) AS e CROSS JOIN shards AS s
     WHERE s.shard = e.value ->> 0 AND s.epoch = e.value ->> 1";
 
 /// The changes of accounts that a shard knows.
-struct Changes {
+struct AccountChanges {
     count: i64,
     /// The accounts that were changed last, the newest first.
     newest: Vec<Hex>,
 }
 
-impl Changes {
+impl AccountChanges {
     /// Returns `true` if an account has not changed since the counter was `since`.
     fn spare(&self, account: AccountId, since: i64) -> bool {
         let newer = usize::try_from(self.count - since).ok();
@@ -129,17 +129,17 @@ impl Changes {
 }
 
 /// Fires a batch. If `executor` is given, it claims the jobs that can start.
-pub(in super::super) async fn fire(
+pub(in crate::store::sqlite) async fn fire(
     connection: &mut SqliteConnection,
     fences: Vec<Fence>,
     now: Timestamp,
     firings: Vec<Firing>,
     executor: Option<ExecutorId>,
     corrupt_rows: Arc<CorruptRows>,
-) -> Outcome<Fired> {
+) -> SqlResult<Fired> {
     let held = held(connection, &fences).await?;
     let lost = fences.iter().map(|fence| fence.shard).filter(|shard| !held.contains_key(shard));
-    let mut plan = Plan { fenced: lost.collect(), ..Plan::default() };
+    let mut plan = FiringRows { fenced: lost.collect(), ..FiringRows::default() };
     let firings: Vec<_> =
         firings.into_iter().filter(|firing| held.contains_key(&firing.shard)).collect();
     let StoredSchedules { mut stored, damaged } = read(connection, &firings, &corrupt_rows).await?;
@@ -166,12 +166,14 @@ pub(in super::super) async fn fire(
 async fn held(
     connection: &mut SqliteConnection,
     fences: &[Fence],
-) -> Outcome<HashMap<ShardId, Changes>> {
+) -> SqlResult<HashMap<ShardId, AccountChanges>> {
     let wanted: Vec<_> = fences.iter().map(|fence| (fence.shard.0, fence.epoch.0)).collect();
     let rows: String =
         sqlx::query_scalar(FENCES).bind(json_rows(&wanted)).fetch_one(connection).await?;
     let rows = rows_of::<(u16, i64, Vec<Hex>)>(&rows)?.into_iter();
-    Ok(rows.map(|(shard, count, newest)| (ShardId(shard), Changes { count, newest })).collect())
+    Ok(rows
+        .map(|(shard, count, newest)| (ShardId(shard), AccountChanges { count, newest }))
+        .collect())
 }
 
 fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
@@ -191,27 +193,27 @@ async fn read(
     connection: &mut SqliteConnection,
     firings: &[Firing],
     corrupt_rows: &CorruptRows,
-) -> Outcome<StoredSchedules> {
-    let mut known = StoredSchedules { stored: HashMap::new(), damaged: HashSet::new() };
+) -> SqlResult<StoredSchedules> {
+    let mut schedules = StoredSchedules { stored: HashMap::new(), damaged: HashSet::new() };
     let mut parts = Bisection::of(firings, firings.len().max(1));
     while let Some(part) = parts.next() {
         match read_part(connection, part).await {
-            Ok(stored) => known.stored.extend(stored),
+            Ok(stored) => schedules.stored.extend(stored),
             Err(fault) => {
                 if let Some((firing, why)) = parts.halve(part, fault)? {
                     corrupt_rows.tell("schedule", &firing.schedule, &why);
-                    known.damaged.insert(firing.schedule);
+                    schedules.damaged.insert(firing.schedule);
                 }
             }
         }
     }
-    Ok(known)
+    Ok(schedules)
 }
 
 async fn read_part(
     connection: &mut SqliteConnection,
     firings: &[Firing],
-) -> Outcome<HashMap<ScheduleId, Stored>> {
+) -> SqlResult<HashMap<ScheduleId, Stored>> {
     let wanted = firings.iter().map(|firing| (firing.shard.0, hex(&firing.schedule)));
     let wanted: Vec<_> = wanted.collect();
     let rows: String =
@@ -227,7 +229,7 @@ async fn read_part(
 /// A job as a row in a JSON parameter: id, account, schedule, version, trigger, attempts, start,
 /// shard.
 #[derive(Serialize)]
-struct JobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>, u16);
+struct FiredJobRow(Hex, Hex, Hex, Hex, u8, u8, Option<i64>, u16);
 
 /// A state as a row in a JSON parameter: shard, schedule, next tick, active and held job, last
 /// tick.
@@ -236,9 +238,9 @@ struct StateRow(u16, Hex, Option<i64>, Option<Hex>, Option<Hex>, Option<i64>);
 
 /// The rows that a batch writes, and its result.
 #[derive(Default)]
-struct Plan {
+struct FiringRows {
     states: Vec<StateRow>,
-    jobs: Vec<JobRow>,
+    jobs: Vec<FiredJobRow>,
     skips: Vec<NewSkip>,
     tickets: Vec<Ticket>,
     held: Vec<JobId>,
@@ -249,7 +251,7 @@ struct Plan {
     fenced: Vec<ShardId>,
 }
 
-impl Plan {
+impl FiringRows {
     /// Advances the next tick of a schedule, and places its jobs, oldest first.
     fn advance(&mut self, now: Timestamp, mut schedule: Stored, firing: &Firing) {
         let (account, shard) = (schedule.account, firing.shard);
@@ -269,7 +271,7 @@ impl Plan {
         let id = schedule.id;
         let skip = |(range, reason)| NewSkip { account, shard, schedule: id, range, reason };
         self.skips.extend(skips.into_iter().map(skip));
-        let Standing { active, held, fired_up_to, .. } = &schedule.standing;
+        let OverlapState { active, held, fired_up_to, .. } = &schedule.standing;
         self.states.push(StateRow(
             shard.0,
             hex(&schedule.id),
@@ -286,7 +288,7 @@ impl Plan {
         connection: &mut SqliteConnection,
         now: Timestamp,
         executor: Option<ExecutorId>,
-    ) -> Outcome<Fired> {
+    ) -> SqlResult<Fired> {
         let Self { states, jobs, skips, tickets, held, overlapped, advanced, stale, busy, fenced } =
             self;
         if !states.is_empty() {
@@ -310,8 +312,8 @@ impl Stored {
         trigger: Trigger,
         start: Option<Timestamp>,
         shard: ShardId,
-    ) -> JobRow {
-        JobRow(
+    ) -> FiredJobRow {
+        FiredJobRow(
             hex(&id),
             hex(&self.account),
             hex(&self.id),

@@ -1,4 +1,5 @@
-//! What a shard's leader asks: how many shards there are, its epoch, the due index's source.
+//! The statements of a shard's leader: reads next ticks for the due index, reads the schedules that
+//! are due, and fires batches of them.
 
 pub(super) mod fire;
 
@@ -9,7 +10,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use sqlx::SqliteConnection;
 
-use super::claims::{Secrets, claimed};
+use super::claims::claimed;
 use super::connection::bisect::Bisection;
 use super::connection::values::{Hex, hex, json_rows, rows_of};
 use super::{SqliteStore, failed_in};
@@ -17,14 +18,16 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::firing::check;
+use crate::store::contract::signing::JobSecrets;
 use crate::store::corrupt_rows::CorruptRows;
-use crate::store::sql::fault::{Fault, Outcome};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::firing;
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
 use fire::fire;
 
+/// Parameters: shard, schedule after which the page begins, number of rows.
 pub(super) const NEXT_TICKS: &str = "
     SELECT json_group_array(json_array(hex(schedule_id), hex(account_id), next_tick))
     FROM (SELECT st.schedule_id, s.account_id, st.next_tick
@@ -33,7 +36,9 @@ pub(super) const NEXT_TICKS: &str = "
             AND s.id = st.schedule_id
           ORDER BY st.schedule_id LIMIT ?3)";
 
-/// The first number says which of the schedules asked for a row is about.
+/// Reads what the leader needs to fire schedules. The first value of a row is the place of the
+/// schedule in the request. Parameters: schedules with their shards, time before which a tick is
+/// late.
 pub(super) const CANDIDATES: &str = "
     SELECT json_group_array(json_array(
         e.key, hex(s.version_id), st.next_tick, v.cron_expression, v.timezone, s.overlap_policy,
@@ -114,7 +119,7 @@ impl FiringStore for SqliteStore {
         after: Option<ScheduleId>,
         limit: u32,
     ) -> Result<Vec<DueEntry>> {
-        // An empty key is below all others.
+        // An empty key sorts before all ids.
         let query = sqlx::query_as(NEXT_TICKS)
             .bind(shard)
             .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
@@ -147,7 +152,7 @@ impl FiringStore for SqliteStore {
                 Err(fault) => {
                     let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
                     if let Some(((_, id), why)) = damaged {
-                        self.corrupt_rows.tell("schedule", id, &why);
+                        self.shared.corrupt_rows.tell("schedule", id, &why);
                     }
                 }
             }
@@ -158,7 +163,7 @@ impl FiringStore for SqliteStore {
     async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
         check(fences, now, firings)?;
         let fences = fences.to_vec();
-        let (firings, corrupt_rows) = (firings.to_vec(), self.corrupt_rows.clone());
+        let (firings, corrupt_rows) = (firings.to_vec(), self.shared.corrupt_rows.clone());
         self.connections
             .writer
             .write("fire", firings.len(), move |connection| {
@@ -175,13 +180,14 @@ impl FiringStore for SqliteStore {
     ) -> Result<(Fired, Claims)> {
         check(fences, claim.now, firings)?;
         let fences = fences.to_vec();
-        let (claim, firings, corrupt_rows) = (*claim, firings.to_vec(), self.corrupt_rows.clone());
+        let (claim, firings, corrupt_rows) =
+            (*claim, firings.to_vec(), self.shared.corrupt_rows.clone());
         let fired =
             self.connections.writer.write("fire_and_claim", firings.len(), move |connection| {
                 Box::pin(fire_and_claim(connection, fences, claim, firings, corrupt_rows))
             });
         let (fired, claims, secrets) = fired.await?;
-        Ok((fired, self.encrypted_fields.open_claims(claims, secrets)))
+        Ok((fired, self.shared.encrypted_fields.open_claims(claims, secrets)))
     }
 }
 
@@ -190,7 +196,7 @@ impl SqliteStore {
         &self,
         ids: &[(ShardId, ScheduleId)],
         late_before: Timestamp,
-    ) -> Outcome<Vec<Candidate>> {
+    ) -> SqlResult<Vec<Candidate>> {
         let wanted: Vec<_> = ids.iter().map(|(shard, id)| (shard.0, hex(id))).collect();
         let query = sqlx::query_as(CANDIDATES).bind(json_rows(&wanted)).bind(late_before);
         let (rows,): (String,) = self.connections.readers.one(query).await?;
@@ -206,15 +212,17 @@ async fn fire_and_claim(
     claim: Claim,
     firings: Vec<Firing>,
     corrupt_rows: Arc<CorruptRows>,
-) -> Outcome<(Fired, Claims, Secrets)> {
+) -> SqlResult<(Fired, Claims, JobSecrets)> {
+    // An executor without a lease claims nothing. The jobs get tickets instead.
     let leased = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM executors WHERE id = ?1)");
     if !leased.bind(claim.executor).fetch_one(&mut *connection).await? {
         let fired = fire(connection, fences, claim.now, firings, None, corrupt_rows).await?;
-        return Ok((fired, Claims::default(), Secrets::new()));
+        return Ok((fired, Claims::default(), JobSecrets::new()));
     }
     let executor = Some(claim.executor);
     let mut fired =
         fire(connection, fences, claim.now, firings, executor, corrupt_rows.clone()).await?;
+    // The jobs that may start are claimed already, so they need no tickets.
     let tickets = std::mem::take(&mut fired.tickets);
     let jobs: Vec<JobId> = tickets.into_iter().map(|ticket| ticket.job).collect();
     let (claims, secrets) = claimed(connection, claim, &jobs, corrupt_rows).await?;

@@ -7,19 +7,19 @@ use crate::domain::ScheduleId;
 use crate::store::Result;
 use crate::store::sql::access::Access;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::query_as;
 use crate::store::sql::values::RowId;
 use crate::store::sqlite::SqliteStore;
 use crate::store::transfer::copy::{
-    Form, NextTicks, PAGE_BYTES, PAGE_ROWS, Page, Row, RowKey, Table, row_count,
+    ColumnForm, CopiedRow, NextTicks, PAGE_BYTES, PAGE_ROWS, Page, RowKey, Table, row_count,
 };
 
 impl SqliteStore {
     /// Returns the number of rows of a table.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub async fn row_count(&self, table: Table) -> Result<u64> {
         let counted = self
             .connections
@@ -27,10 +27,10 @@ impl SqliteStore {
         counted.await
     }
 
-    /// Returns the next ticks of its schedules.
+    /// Returns a digest of the next ticks of all schedules.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub async fn next_ticks_in_short(&self) -> Result<NextTicks> {
         let read = self
             .connections
@@ -41,7 +41,7 @@ impl SqliteStore {
     /// Returns the page of a table that follows `after`.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub async fn page(&self, table: Table, after: RowKey) -> Result<Page> {
         let read = self
             .connections
@@ -50,7 +50,11 @@ impl SqliteStore {
     }
 }
 
-async fn read_page(connection: &mut Connection<'_>, table: Table, after: RowKey) -> Outcome<Page> {
+async fn read_page(
+    connection: &mut Connection<'_>,
+    table: Table,
+    after: RowKey,
+) -> SqlResult<Page> {
     let query = query_as(AssertSqlSafe(select(table))).bind(RowId(after.id)).bind(after.number);
     let (mut found, mut rows, mut bytes) = (query.fetch(connection)?, Vec::new(), 0);
     while let Some(read) = found.try_next().await? {
@@ -65,16 +69,17 @@ async fn read_page(connection: &mut Connection<'_>, table: Table, after: RowKey)
     Ok(Page { after, rows, until: RowKey::HIGHEST })
 }
 
-/// Returns a row of a page from the two parts of its key, its schedule, and its columns.
+/// Returns a row of a page. Its arguments are the two parts of its key, its schedule, and its
+/// columns.
 fn row(
     (id, number, schedule, columns): (Option<RowId>, Option<i64>, Option<ScheduleId>, String),
-) -> Row {
+) -> CopiedRow {
     let key = RowKey { id: id.map_or([0; 16], |RowId(id)| id), number: number.unwrap_or(0) };
-    Row { key, schedule, columns }
+    CopiedRow { key, schedule, columns }
 }
 
-/// The states of schedules, with the columns that PostgreSQL has in this table and SQLite in
-/// others.
+/// The states of schedules, with the columns that are in this table in PostgreSQL, but in other
+/// tables in SQLite.
 const STATES: &str = "
     (SELECT s.id AS schedule_id, s.account_id, s.version_id, v.host_key,
             v.max_retries AS max_attempts, s.overlap_policy, st.next_tick, st.last_run_at,
@@ -87,9 +92,9 @@ const STATES: &str = "
 
 fn select(table: Table) -> String {
     let columns = table.columns().iter().map(|(name, form)| match form {
-        Form::Plain => format!("'{name}', {name}"),
-        Form::Id => format!("'{name}', iif({name} IS NULL, NULL, hex({name}))"),
-        Form::Bytes => format!("'{name}', '\\x' || hex({name})"),
+        ColumnForm::Plain => format!("'{name}', {name}"),
+        ColumnForm::Id => format!("'{name}', iif({name} IS NULL, NULL, hex({name}))"),
+        ColumnForm::Bytes => format!("'{name}', '\\x' || hex({name})"),
     });
     let columns = columns.collect::<Vec<_>>().join(", ");
     let (key, after) = match (table, table.key()) {

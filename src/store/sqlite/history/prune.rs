@@ -1,4 +1,4 @@
-//! The end of history, in small batches.
+//! Prunes history in small batches.
 
 use sqlx::SqliteConnection;
 
@@ -6,15 +6,15 @@ use crate::domain::{JobId, Timestamp};
 use crate::store::Upkeep;
 use crate::store::contract::upkeep::RETIRING_MS;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sqlite::connection::values::key_from;
 
-pub(in super::super) async fn prune(
+pub(in crate::store::sqlite) async fn prune(
     connection: &mut SqliteConnection,
     before: Timestamp,
     limit: u32,
-) -> Outcome<Upkeep> {
+) -> SqlResult<Upkeep> {
     let jobs = prune_jobs(connection, before, limit).await?;
     let skips = sqlx::query(
         "DELETE FROM skips WHERE id IN
@@ -35,9 +35,10 @@ pub(in super::super) async fn prune(
     Ok(Upkeep { days: 0, jobs, skips, versions })
 }
 
-/// Looks only at the jobs up to the time at which the version was retired: most of those are gone,
-/// while the schedule may have any number of newer ones.
-pub(in super::super) const PRUNE_VERSIONS: &str = "
+/// Removes retired versions that no job uses. Looks only at jobs from before the version was
+/// retired: most of these are gone, while the schedule may have any number of newer ones.
+/// Parameters: time, number of rows, margin in milliseconds.
+pub(in crate::store::sqlite) const PRUNE_VERSIONS: &str = "
     DELETE FROM schedule_versions WHERE id IN
         (SELECT v.id FROM schedule_versions AS v
          WHERE v.retired_at < ?1
@@ -51,8 +52,9 @@ pub(in super::super) const PRUNE_VERSIONS: &str = "
                   AND r.version_id = v.id)
          ORDER BY v.retired_at LIMIT ?2)";
 
-/// No job has ended before its run was due, so the old ones are at the lower end of the key.
-pub(in super::super) const OLD_JOBS: &str = "
+/// Finds the jobs that ended before a time. No job ends before the time in its id, so they are at
+/// the lower end of the key. Parameters: lowest id that stays, time, number of rows.
+pub(in crate::store::sqlite) const OLD_JOBS: &str = "
     SELECT id FROM jobs WHERE id < ?1 AND completed_at < ?2
     ORDER BY id LIMIT ?3";
 
@@ -60,7 +62,7 @@ async fn prune_jobs(
     connection: &mut SqliteConnection,
     before: Timestamp,
     limit: u32,
-) -> Outcome<u64> {
+) -> SqlResult<u64> {
     let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
         .bind(key_from(before))
         .bind(before)

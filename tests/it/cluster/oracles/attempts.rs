@@ -56,8 +56,8 @@ pub fn all_jobs_end(history: &History) -> Vec<Violation> {
             continue;
         }
         let (created_at, ended_at) = (history.lapse.at(job.created), history.lapse.at(job.updated));
-        let troubles = history.troubles.iter().filter(|trouble| trouble.begun_at <= ended_at);
-        let over_at = troubles.map(|trouble| trouble.over_at).max().unwrap_or(created_at);
+        let faults = history.faults.iter().filter(|fault| fault.begun_at <= ended_at);
+        let over_at = faults.map(|fault| fault.over_at).max().unwrap_or(created_at);
         let took = ended_at.saturating_sub(over_at.max(created_at));
         let is_held = job.endpoint.contains("/hang") || history.held_up.contains(&job.schedule);
         if !is_held && took > ends_within(history, job) {

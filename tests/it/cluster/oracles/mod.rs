@@ -50,7 +50,7 @@ pub fn judge(history: &History) -> Vec<Violation> {
         attempts::ends_are_final,
         attempts::attempts_take_their_time,
         attempts::store_and_target_agree,
-        promises::what_was_answered_stays,
+        promises::acknowledged_changes_stay,
         promises::refusals_have_their_reasons,
         promises::accounts_do_not_see_each_other,
         leaders::each_write_is_by_the_newest_leader,

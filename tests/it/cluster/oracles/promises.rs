@@ -7,7 +7,7 @@ use super::ticks::APART_MS;
 use super::{Violation, violation};
 
 /// I7 and, for triggers, I2: each accepted trigger has exactly one job.
-pub fn what_was_answered_stays(history: &History) -> Vec<Violation> {
+pub fn acknowledged_changes_stay(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     let jobs: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
     let deleted: BTreeSet<_> = history.calls.iter().filter_map(deleted).collect();
@@ -126,7 +126,7 @@ fn switched(history: &History) -> Vec<Violation> {
 pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &history.calls {
-        let excused = history.is_troubled(call.begun_at, call.ended_at);
+        let excused = history.has_fault(call.begun_at, call.ended_at);
         let fine = match &call.answer {
             Answer::Done(_) => true,
             Answer::Lost => excused,
@@ -134,7 +134,7 @@ pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
             Answer::Refused { status: 400, code } => {
                 matches!(call.what, What::Other) && code == "VALIDATION_ERROR"
             }
-            // `what_was_answered_stays` checks reads.
+            // `acknowledged_changes_stay` checks reads.
             Answer::Refused { status: 404, .. } => matches!(call.what, What::Read { .. }),
             Answer::Refused { .. } => false,
         };
@@ -149,8 +149,8 @@ pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
 pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
     let answered = |answer: &(u16, String)| answer.0 != 0 && answer.0 < 500;
     let told = history.probes.iter().filter(|probe| {
-        let both = answered(&probe.of_other) && answered(&probe.of_nobody);
-        both && probe.of_other != probe.of_nobody
+        let both = answered(&probe.of_other) && answered(&probe.of_unknown);
+        both && probe.of_other != probe.of_unknown
     });
     let tells = |probe: &Probe| format!("a stranger can tell by {}: {probe:?}", probe.what);
     let mut found: Vec<_> = told.map(|probe| violation("I9", tells(probe))).collect();

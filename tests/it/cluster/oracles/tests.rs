@@ -143,15 +143,15 @@ fn doubled_and_stray_ticks_are_found() {
         history.jobs.push(stray);
     });
     found(&["I2"], |history| {
-        let mut nobodys = job_of_tick(100_001);
-        nobodys.trigger = "manual".to_owned();
-        history.hits.push(hit_of(&nobodys, 1));
-        history.jobs.push(nobodys);
+        let mut unknown = job_of_tick(100_001);
+        unknown.trigger = "manual".to_owned();
+        history.hits.push(hit_of(&unknown, 1));
+        history.jobs.push(unknown);
     });
 }
 
 #[test]
-fn what_is_off_must_not_tick_and_what_is_on_must() {
+fn disabled_schedules_must_not_tick_and_enabled_ones_must() {
     let switch = |on, at| {
         let what = What::Switch { schedule: ID.to_owned(), on };
         call(what, at, done(&[]))
@@ -216,7 +216,7 @@ fn wrong_attempts_are_found() {
 }
 
 #[test]
-fn what_does_not_end_or_changes_after_its_end_is_found() {
+fn jobs_that_do_not_end_or_change_after_their_end_are_found() {
     found(&["I4"], |history| {
         history.seen.clear();
         history.jobs[0].status = "PENDING".to_owned();
@@ -235,7 +235,7 @@ fn what_does_not_end_or_changes_after_its_end_is_found() {
 }
 
 #[test]
-fn what_takes_too_long_is_found() {
+fn calls_that_take_too_long_are_found() {
     let late = |history: &mut History| {
         let job = &mut history.jobs[1];
         job.updated = job.tick + 40_000;
@@ -243,11 +243,11 @@ fn what_takes_too_long_is_found() {
     found(&["I4"], late);
     found(&[], |history| {
         late(history);
-        history.troubles.push(Trouble { begun_at: 0, over_at: 2 * MINUTE + 31_000 });
+        history.faults.push(FaultPeriod { begun_at: 0, over_at: 2 * MINUTE + 31_000 });
     });
     found(&["I4"], |history| {
         late(history);
-        history.troubles.push(Trouble { begun_at: 0, over_at: 2 * MINUTE + 9_000 });
+        history.faults.push(FaultPeriod { begun_at: 0, over_at: 2 * MINUTE + 9_000 });
     });
     found(&[], |history| {
         late(history);
@@ -280,7 +280,7 @@ fn broken_promises_are_found() {
     found(&[], |history| history.calls.push(change(199_995)));
     found(&["I7"], |history| {
         let names = vec!["one".to_owned(), "two".to_owned()];
-        history.troubles.push(Trouble { begun_at: 0, over_at: 9_000 });
+        history.faults.push(FaultPeriod { begun_at: 0, over_at: 9_000 });
         history.calls.push(call(What::Create { names, minutes: 0 }, 1, Answer::Lost));
     });
     let refused = |status, code: &str| Answer::Refused { status, code: code.to_owned() };
@@ -289,11 +289,11 @@ fn broken_promises_are_found() {
         history.calls.push(call(other(), 1, refused(503, "SERVICE_UNAVAILABLE")));
     });
     found(&[], |history| {
-        history.troubles.push(Trouble { begun_at: 0, over_at: 9_000 });
+        history.faults.push(FaultPeriod { begun_at: 0, over_at: 9_000 });
         history.calls.push(call(other(), 1, refused(503, "SERVICE_UNAVAILABLE")));
     });
     found(&["I7"], |history| {
-        history.troubles.push(Trouble { begun_at: 0, over_at: 9_000 });
+        history.faults.push(FaultPeriod { begun_at: 0, over_at: 9_000 });
         history.calls.push(call(other(), 1, refused(500, "INTERNAL_ERROR")));
     });
     found(&["I7"], |history| {
@@ -306,7 +306,7 @@ fn strangers_that_can_tell_are_found() {
     let probe = |code: u16, said: &str| Probe {
         what: "GET it".to_owned(),
         of_other: (code, said.to_owned()),
-        of_nobody: (404, "none".to_owned()),
+        of_unknown: (404, "none".to_owned()),
     };
     found(&[], |history| history.probes = vec![probe(404, "none"), probe(503, "later")]);
     found(&["I9"], |history| history.probes = vec![probe(404, "not yours")]);
@@ -328,7 +328,7 @@ fn writes_of_old_leaders_are_found() {
 }
 
 #[test]
-fn what_stands_still_or_grows_is_found() {
+fn loops_that_stand_still_and_use_that_grows_are_found() {
     found(&["I11"], |history| history.schedules[0].next = Some(2 * MINUTE));
     found(&["I11"], |history| history.schedules[0].next = None);
     found(&["I12"], |history| history.uses[0].after = 10);

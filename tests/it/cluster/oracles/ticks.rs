@@ -12,12 +12,12 @@ const EARLY_MS: i64 = 50;
 pub(super) const APART_MS: i64 = 20;
 /// The time before a change in which a due tick may have been dropped, in real milliseconds: during
 /// a fault, and otherwise.
-const LET_GO_IN_TROUBLE_MS: i64 = 10_000;
+const LET_GO_IN_FAULT_MS: i64 = 10_000;
 const LET_GO_MS: i64 = 3_000;
 /// The maximum median of the start lag of jobs without faults, in real milliseconds.
 const USUAL_LAG_MS: i64 = 350;
 
-/// A time in which the cadence of a schedule is certain, on the service's clock.
+/// A time in which the recurrence of a schedule is certain, on the service's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     from: i64,
@@ -41,7 +41,8 @@ impl Segment {
 /// after it. `None` means the interval before the schedule was switched off.
 type Change = (i64, i64, bool, Option<i64>);
 
-/// Returns the expected cadences of each schedule, from the calls of the users and their results.
+/// Returns the expected recurrences of each schedule, from the calls of the users and their
+/// results.
 fn segments(history: &History) -> BTreeMap<String, Vec<Segment>> {
     let lapse = history.lapse;
     let mut changes: BTreeMap<&str, Vec<Change>> = BTreeMap::new();
@@ -119,8 +120,8 @@ pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
 /// Returns the time before this change in which a due tick may have been dropped.
 fn let_go(history: &History, change: i64) -> i64 {
     let at = history.lapse.at(change);
-    let is_troubled = history.is_troubled(at - LET_GO_IN_TROUBLE_MS, at);
-    history.lapse.factor * if is_troubled { LET_GO_IN_TROUBLE_MS } else { LET_GO_MS }
+    let has_fault = history.has_fault(at - LET_GO_IN_FAULT_MS, at);
+    history.lapse.factor * if has_fault { LET_GO_IN_FAULT_MS } else { LET_GO_MS }
 }
 
 fn is_skipped(history: &History, schedule: &str, tick: i64) -> bool {

@@ -1,6 +1,6 @@
 //! Several replicas that find each other through etcd.
 
-use punctual::cluster::etcd::{EtcdCluster, ServerSettings, Settings};
+use punctual::cluster::etcd::{EtcdCluster, EtcdSettings, ServerSettings};
 
 use super::world::*;
 use crate::harness::servers::shared;
@@ -8,9 +8,9 @@ use crate::harness::servers::shared;
 pub const LEASE: Duration = Duration::from_secs(2);
 
 /// Starts a replica of the installation `test`. `change` may change its settings.
-pub fn join(url: &str, clock: &Clock, change: impl FnOnce(&mut Settings)) -> Replica {
+pub fn join(url: &str, clock: &Clock, change: impl FnOnce(&mut EtcdSettings)) -> Replica {
     let random = Random::system();
-    let mut settings = Settings {
+    let mut settings = EtcdSettings {
         servers: ServerSettings::parse(url, None, None).expect("valid"),
         name: format!("replica-{:08x}", random.bits() >> 96),
         leads: true,
@@ -105,7 +105,7 @@ async fn a_replica_that_does_not_lead_is_a_member() {
 async fn a_replica_of_another_store_never_leads() {
     let (url, replicas) = several(1);
     evenly_led(&[&replicas[0]]).await;
-    let other = |settings: &mut Settings| settings.installation = "other".to_owned();
+    let other = |settings: &mut EtcdSettings| settings.installation = "other".to_owned();
     let stranger = join(&url, &replicas[0].clock, other);
     let said = until("it is refused", async || {
         let refused = stranger.cluster.members().await.err()?.to_string();
@@ -116,5 +116,5 @@ async fn a_replica_of_another_store_never_leads() {
     assert!(stranger.leads().is_empty());
     replicas[0].cluster.leave().await;
     crate::harness::wait::live_for(LEASE).await;
-    assert!(stranger.leads().is_empty(), "although nobody else leads");
+    assert!(stranger.leads().is_empty(), "although no other replica leads");
 }

@@ -65,7 +65,7 @@ async fn without_a_majority_no_term_is_trusted_until_it_is_back() {
     servers.kill(0);
     servers.kill(1);
     let begun = Instant::now();
-    until("nobody is trusted", async || {
+    until("no term is trusted", async || {
         all.iter().all(|replica| replica.leads().is_empty()).then_some(())
     })
     .await;
@@ -92,7 +92,7 @@ async fn while_etcd_hangs_terms_stay_and_are_not_trusted() {
     evenly_led(&all).await;
     servers.process(0).pause();
     let begun = Instant::now();
-    until("nobody is trusted", async || {
+    until("no term is trusted", async || {
         all.iter().all(|replica| replica.leads().is_empty()).then_some(())
     })
     .await;

@@ -1,7 +1,7 @@
 //! A cluster whose calls meet faults, and whose terms arrive late.
 
 use async_trait::async_trait;
-use punctual::cluster::{Cluster, ClusterError, Member, Replacement};
+use punctual::cluster::{Cluster, ClusterError, LiveReplica, Replacement};
 use punctual::runtime::TaskKind;
 use tokio::sync::watch;
 
@@ -38,7 +38,7 @@ impl Cluster for FlakyCluster {
         self.late.subscribe()
     }
 
-    async fn members(&self) -> Result<Vec<Member>, ClusterError> {
+    async fn members(&self) -> Result<Vec<LiveReplica>, ClusterError> {
         self.faults.repeatable("members", || self.inner.members()).await
     }
 

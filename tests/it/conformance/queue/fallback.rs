@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use punctual::queue::fallback::FallbackQueue;
 use punctual::queue::memory::MemoryQueue;
-use punctual::queue::{Queue, QueueError, Result, Verdict};
+use punctual::queue::{Queue, QueueError, RateVerdict, Result};
 use punctual::runtime::{Clock, Tasks};
 use tokio::sync::Notify;
 
@@ -93,7 +93,7 @@ impl Queue for Leaving {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         self.check("rebuild")?;
         self.inner.rebuild(shard, epoch, entries).await
@@ -103,7 +103,7 @@ impl Queue for Leaving {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         self.check("set_due")?;
         self.inner.set_due(shard, epoch, entries).await
@@ -149,7 +149,12 @@ impl Queue for Leaving {
         self.inner.take(now, room).await
     }
 
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         self.check("count")?;
         self.inner.count(subject, windows, now).await
     }
@@ -228,7 +233,7 @@ async fn tickets_wait_in_the_process_while_the_queue_is_away() {
 }
 
 #[tokio::test]
-async fn tickets_that_nobody_here_takes_are_dropped() {
+async fn tickets_without_a_taker_are_dropped() {
     let (queue, world) = World::new(false);
     world.leave();
     queue.push(&[ticket(1, 1, 1, 0)]).await.expect("no error");
@@ -236,7 +241,7 @@ async fn tickets_that_nobody_here_takes_are_dropped() {
 }
 
 #[tokio::test]
-async fn what_waited_in_the_process_comes_before_what_others_share() {
+async fn tickets_of_the_process_come_before_shared_ones() {
     let (queue, world) = World::new(true);
     world.leave();
     queue.push(&[ticket(1, 1, 1, 0)]).await.expect("kept");

@@ -4,7 +4,7 @@
 //! through the sweeper, changes through the comparison of the leader.
 
 use async_trait::async_trait;
-use punctual::queue::{Changes, Queue, Result, Verdict};
+use punctual::queue::{Changes, Queue, RateVerdict, Result};
 use tokio::sync::Notify;
 
 use super::world::*;
@@ -33,7 +33,7 @@ impl Queue for FlakyQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Timestamp)],
+        entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         repeatable!(self.rebuild(shard, epoch, entries))
     }
@@ -42,7 +42,7 @@ impl Queue for FlakyQueue {
         &self,
         shard: ShardId,
         epoch: Epoch,
-        entries: &[(Member, Option<Timestamp>)],
+        entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
         repeatable!(self.set_due(shard, epoch, entries))
     }
@@ -92,7 +92,12 @@ impl Queue for FlakyQueue {
     }
 
     /// A count is never repeated, because that would count another request.
-    async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<Verdict> {
+    async fn count(
+        &self,
+        subject: &str,
+        windows: &[Window],
+        now: Timestamp,
+    ) -> Result<RateVerdict> {
         self.faults.never_repeated("count", || self.inner.count(subject, windows, now)).await
     }
 

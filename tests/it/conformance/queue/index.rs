@@ -26,7 +26,7 @@ pub async fn an_entry_moves_and_goes(queue: &SharedQueue) {
 
 pub async fn an_index_belongs_to_one_epoch_and_shard(queue: &SharedQueue) {
     let missing = queue.due(SHARD, EPOCH, (None, at(0)), 9).await.expect("the queue answers");
-    assert_eq!(missing, Index::Foreign, "nobody has built it");
+    assert_eq!(missing, Index::Foreign, "no leader has built it");
     queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(1))]).await.expect("rebuilt");
     let older = Epoch(EPOCH.0 - 1);
     let change = [(schedule(1), None)];
@@ -106,7 +106,7 @@ pub async fn thousands_of_entries_come_in_order(queue: &SharedQueue) {
     let entries: Vec<_> = (0..2_300_i64)
         .map(|n| {
             let id = ScheduleId::new(made(n % 7), n.unsigned_abs().into());
-            (Member { schedule: id, account: account(1) }, at(n * 7 % 100))
+            (OwnedSchedule { schedule: id, account: account(1) }, at(n * 7 % 100))
         })
         .collect();
     queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");

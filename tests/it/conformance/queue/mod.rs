@@ -59,7 +59,7 @@ macro_rules! every_case {
             tickets {
                 a_ticket_is_handed_out_once_and_not_before_its_start,
                 a_push_wakes_the_executor,
-                what_is_put_back_wakes_nobody_and_is_handed_out_again,
+                tickets_that_are_put_back_wake_no_task_and_are_handed_out_again,
                 no_more_is_handed_out_than_there_is_room,
                 an_account_with_many_tickets_does_not_keep_others_waiting,
                 a_host_without_room_does_not_keep_others_waiting,

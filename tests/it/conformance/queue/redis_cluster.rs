@@ -230,7 +230,7 @@ async fn after_all_nodes_were_dead_it_comes_back_by_itself() {
     }
     for _ in 0..2 {
         let begun = Instant::now();
-        queue.take(at(0), &room(9)).await.expect_err("nobody is there");
+        queue.take(at(0), &room(9)).await.expect_err("no node is there");
         assert!(begun.elapsed() < FAILS_WITHIN, "{:?}", begun.elapsed());
     }
     for node in &mut cluster.nodes {

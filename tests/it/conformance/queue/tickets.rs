@@ -23,7 +23,7 @@ pub async fn a_push_wakes_the_executor(queue: &SharedQueue) {
     tokio::time::timeout(Duration::from_secs(5), woken.notified()).await.expect("woken");
 }
 
-pub async fn what_is_put_back_wakes_nobody_and_is_handed_out_again(queue: &SharedQueue) {
+pub async fn tickets_that_are_put_back_wake_no_task_and_are_handed_out_again(queue: &SharedQueue) {
     queue.push(&[ticket(1, 1, 1, 0), ticket(2, 2, 1, 0)]).await.expect("pushed");
     let (taken, _) = queue.take(at(0), &room(9)).await.expect("asked");
     let woken = queue.ticket_hint();

@@ -8,7 +8,7 @@ pub use std::time::Duration;
 pub use punctual::domain::shard::{Epoch, ShardId};
 pub use punctual::domain::ticket::{HostKey, Ticket};
 pub use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
-pub use punctual::queue::{Capacity, Changes, Due, Index, Member, SharedQueue, Window};
+pub use punctual::queue::{Capacity, Changes, Due, Index, OwnedSchedule, SharedQueue, Window};
 
 pub const SHARD: ShardId = ShardId(3);
 pub const EPOCH: Epoch = Epoch(7);
@@ -22,8 +22,8 @@ pub fn at(ms: i64) -> Timestamp {
     Timestamp::from_millis(1_900_000_000_000 + ms)
 }
 
-pub fn schedule(n: u128) -> Member {
-    Member { schedule: ScheduleId::new(at(0), n), account: account(n % 3) }
+pub fn schedule(n: u128) -> OwnedSchedule {
+    OwnedSchedule { schedule: ScheduleId::new(at(0), n), account: account(n % 3) }
 }
 
 pub fn account(n: u128) -> AccountId {

@@ -23,7 +23,7 @@ use super::world::{World, failure, minute};
 
 const STEPS: usize = 70;
 
-struct Known {
+struct ModelSchedule {
     id: ScheduleId,
     policy: AlertPolicy,
     streak: Streak,
@@ -39,7 +39,7 @@ struct History<'w> {
     dice: Random,
     rules: GroupingRules,
     now: Timestamp,
-    schedules: Vec<Known>,
+    schedules: Vec<ModelSchedule>,
     /// The existing channels, and whether they are verified.
     channels: BTreeMap<ChannelId, bool>,
     /// The raised events that are not relayed yet.
@@ -263,7 +263,7 @@ impl History<'_> {
             } else if work.deliver {
                 self.deliver().await;
             } else if let Some(next) = work.next {
-                assert!(next > self.now, "it is due, and nobody does it: {work:?}");
+                assert!(next > self.now, "it is due, and no worker does it: {work:?}");
                 self.now = next;
             } else {
                 assert_eq!(work, AlertWork::default());
@@ -329,7 +329,13 @@ pub async fn whatever_happens_every_event_is_told_or_recorded(w: &World) {
             let id = w.schedule_with(|new| new.version.host = host).await;
             let (policy, streak) = (AlertPolicy::default(), Streak::default());
             let channels = Vec::new();
-            history.schedules.push(Known { id, policy, streak, channels, is_deleted: false });
+            history.schedules.push(ModelSchedule {
+                id,
+                policy,
+                streak,
+                channels,
+                is_deleted: false,
+            });
         }
         for _ in 0..3 {
             history.add_or_delete_channel().await;

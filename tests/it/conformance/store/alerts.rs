@@ -271,7 +271,7 @@ pub async fn commits_that_read_raise_the_same(w: &World) {
     commits_raise(w, false, &[]).await;
 }
 
-pub async fn what_does_not_end_a_run_raises_nothing(w: &World) {
+pub async fn a_commit_that_does_not_end_a_run_raises_nothing(w: &World) {
     let id = w.schedule().await;
     w.tell(id, recovering(NotifyOn::Both), &[]).await;
     let events = async |completion: Completion| {
@@ -365,7 +365,7 @@ pub async fn an_event_becomes_a_delivery_for_each_channel(w: &World) {
     assert!(w.claim_due(minute(4)).await.taken.is_empty(), "they are being tried");
 }
 
-pub async fn that_nobody_is_told_is_recorded(w: &World) {
+pub async fn an_alert_without_a_receiver_is_recorded(w: &World) {
     let channel = w.channel("ops").await;
     let [none, unverified] = [w.schedule().await, w.schedule().await];
     w.tell(none, recovering(NotifyOn::Failure), &[]).await;

@@ -3,9 +3,9 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
-    Account, AuditContext, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Ending,
-    Expected, INSTALLATION, Joins, MemberChange, MemberChanged, NewJob, NewUser, StoreErrorKind,
-    Triggered, UserCreated, WriteContext,
+    Account, AuditContext, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected,
+    INSTALLATION, Joins, MemberChange, MemberChanged, NewJob, NewUser, SessionEnding,
+    StoreErrorKind, Triggered, UserCreated, WriteContext,
 };
 
 use super::accounts::new_key;
@@ -111,14 +111,14 @@ pub async fn every_change_is_entered_once(w: &World) {
         !w.store.delete_account(&w.write(minute(16))).await.expect("delete"),
         "it is not there"
     );
-    assert_eq!(entries(w).await, [], "nobody reads it any more");
+    assert_eq!(entries(w).await, [], "it is not shown any more");
     let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
     let [entry] = &page.entries[..] else { panic!("{page:?}") };
     assert_eq!((&*entry.action, &entry.object), ("account.deleted", &w.account.to_string()));
     assert_eq!(entry.id.timestamp(), minute(15));
 }
 
-pub async fn who_belongs_to_an_account_is_entered(w: &World) {
+pub async fn changes_of_members_are_entered(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     let bob = member(w, "bob", Role::Member).await;
     let before = entries(w).await.len();
@@ -148,7 +148,7 @@ pub async fn who_belongs_to_an_account_is_entered(w: &World) {
     }
 }
 
-pub async fn who_joins_is_entered_once(w: &World) {
+pub async fn a_new_member_is_entered_once(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     // The account was created at the same instant.
     let told =
@@ -166,14 +166,24 @@ pub async fn who_joins_is_entered_once(w: &World) {
         last_is(w, 5, Action::InvitationAccepted, bobs.id).await;
     }
     assert_eq!(entries(w).await[4].actor, bob.to_string());
-    let cy = NewUser { id: UserId::new(minute(3), 7), email: address("cy"), password: hash("x") };
+    let cy = NewUser {
+        id: UserId::new(minute(3), 7),
+        email: address("cy"),
+        password: hash("x"),
+        is_confirmed: false,
+    };
     let invited = Joins::Invited(digest(2));
     let made = w.store.create_user(&act(w, minute(3)), &cy, &invited).await.expect("create");
     assert_eq!(made, UserCreated::Created);
     last_is(w, 6, Action::InvitationAccepted, cys.id).await;
 
     let id = AccountId::new(minute(4), 8);
-    let dan = NewUser { id: UserId::new(minute(4), 8), email: address("dan"), password: hash("x") };
+    let dan = NewUser {
+        id: UserId::new(minute(4), 8),
+        email: address("dan"),
+        password: hash("x"),
+        is_confirmed: false,
+    };
     let new = Joins::New(Account::new(id, "dans", minute(4)));
     w.store.create_user(&act(w, minute(4)), &dan, &new).await.expect("create");
     let page = w.store.audit_log(id, &everything()).await.expect("list");
@@ -196,9 +206,9 @@ async fn change_in_every_way(w: &World, user: UserId) {
         assert!(w.store.create_session(minute(2), session).await.expect("create"));
     }
     let end = async |at, which| w.store.end_sessions(&act(w, at), user, which).await.expect("end");
-    end(minute(2), Ending::One(one.id)).await;
+    end(minute(2), SessionEnding::One(one.id)).await;
     for _ in 0..2 {
-        end(minute(2), Ending::All).await;
+        end(minute(2), SessionEnding::All).await;
     }
     assert!(w.store.create_reset(minute(3), &new_reset(1, user)).await.expect("create"));
     for text in ["second", "third"] {
@@ -222,7 +232,7 @@ const EVERY_WAY: [Action; 5] = [
     Action::UserEnabled,
 ];
 
-pub async fn what_changes_a_user_is_entered_in_every_account_of_the_user(w: &World) {
+pub async fn changes_of_a_user_are_entered_in_each_account(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     let bob = user(w, "bob").await;
     let other = w.write_for(w.foreign, minute(1));
@@ -238,7 +248,7 @@ pub async fn what_changes_a_user_is_entered_in_every_account_of_the_user(w: &Wor
     assert_eq!(told_of(w, INSTALLATION, bob).await, [Action::UserCreated.as_str()]);
 }
 
-pub async fn what_belongs_to_no_account_is_entered_for_the_installation(w: &World) {
+pub async fn changes_without_an_account_are_entered_for_the_installation(w: &World) {
     let ann = user(w, "ann").await;
     change_in_every_way(w, ann).await;
     let expected = [&[Action::UserCreated], &EVERY_WAY[..]].concat();
@@ -255,7 +265,18 @@ pub async fn what_belongs_to_no_account_is_entered_for_the_installation(w: &Worl
     assert_eq!(page.entries[0].object, minute(10).to_string(), "until when ticks are passed over");
 }
 
-pub async fn what_changes_nothing_is_not_entered(w: &World) {
+pub async fn operators_are_entered_for_the_installation(w: &World) {
+    let ann = member(w, "ann", Role::Owner).await;
+    for (at, is_operator) in [(2, true), (3, true), (4, false), (5, false)] {
+        let set = w.store.set_operator(&act(w, minute(at)), ann, is_operator).await;
+        assert!(set.expect("set"));
+    }
+    let operator = [Action::OperatorAdded, Action::OperatorRemoved].map(Action::as_str);
+    assert_eq!(told_of(w, INSTALLATION, ann).await, operator);
+    assert_eq!(told_of(w, w.account, ann).await, [Action::MemberAdded.as_str()]);
+}
+
+pub async fn calls_without_an_effect_are_not_entered(w: &World) {
     let id = w.schedule().await;
     let write = || w.write(minute(9));
     let old = w.change(id).await;
@@ -312,7 +333,7 @@ pub async fn an_entry_stays_as_it_was_written(
     assert_eq!((before.len(), entries(w).await), (BEFORE, before));
 }
 
-pub async fn what_fails_is_not_entered(w: &World) {
+pub async fn failed_calls_are_not_entered(w: &World) {
     let id = w.schedule().await;
     let mut twice = [w.new_schedule(), w.new_schedule()];
     twice[1].id = id;

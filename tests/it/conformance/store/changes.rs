@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use punctual::domain::ScheduleId;
-use punctual::domain::schedule::{CatchUpPolicy, Definition, OverlapPolicy};
+use punctual::domain::schedule::{CatchUpPolicy, Definition, OverlapPolicy, PauseNote};
 use punctual::store::{Change, Changed, Expected};
 
 use super::world::{World, definition, minute, soon};
@@ -89,6 +89,23 @@ pub async fn disabling_stops_ticks(w: &World) {
     w.store.change_schedule(&w.write(late), id, &enable).await.expect("change");
     assert_eq!(w.read(id).await.next_tick, Some(minute(9)));
     w.tick_job(id).await;
+}
+
+pub async fn the_note_of_a_pause_ends_with_it(w: &World) {
+    let id = w.schedule().await;
+    assert_eq!(w.read(id).await.pause, None);
+    let note =
+        |text: &str| Some(PauseNote { text: text.into(), author: "usr_1".into(), at: minute(1) });
+    for pause in [note("a \u{1f6e0} 'b'"), note("c"), None, note("d")] {
+        let change = Change { is_enabled: false, pause: pause.clone(), ..w.change(id).await };
+        w.store.change_schedule(&w.write(minute(1)), id, &change).await.expect("change");
+        assert_eq!(w.read(id).await.pause, pause);
+    }
+    // An enabled schedule has no note, even if the change keeps it.
+    let enable = Change { is_enabled: true, next_tick: Some(minute(9)), ..w.change(id).await };
+    assert!(enable.pause.is_some());
+    w.store.change_schedule(&w.write(minute(1)), id, &enable).await.expect("change");
+    assert_eq!(w.read(id).await.pause, None);
 }
 
 pub async fn of_many_at_once_one_wins(w: &World) {

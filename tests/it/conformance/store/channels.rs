@@ -275,7 +275,7 @@ pub async fn deleting_one_detaches_it_and_fails_what_waits(w: &World) {
     assert_eq!(read.detached, None);
 }
 
-pub async fn what_waits_for_an_unverified_one_fails(w: &World) {
+pub async fn deliveries_to_an_unverified_channel_fail(w: &World) {
     let id = w.channel("ops").await;
     let schedule = w.schedule().await;
     w.tell_failures(schedule, &[id]).await;

@@ -117,7 +117,7 @@ pub async fn accounts_and_types_get_their_share(w: &World) {
     assert_eq!(claim(all).await, (9, 6));
 }
 
-pub async fn what_is_said_of_an_old_configuration_is_not_true_of_the_new_one(w: &World) {
+pub async fn a_result_for_an_old_configuration_does_not_count_for_the_new_one(w: &World) {
     let (channel, _) = waiting(w, "ops", 2, minute(2)).await;
     let taken = take_at(w, minute(3), 2).await;
     let stored = w.stored(channel).await;

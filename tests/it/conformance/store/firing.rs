@@ -7,8 +7,8 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, ScheduleId, VersionId};
 use punctual::store::{
-    Candidate, Change, End, Fence, Fired, Firing, LedBy, ShardRecord, StoreErrorKind, TickJob,
-    TickRange,
+    Candidate, Change, CurrentLeader, End, Fence, Fired, Firing, ShardRecord, StoreErrorKind,
+    TickJob, TickRange,
 };
 
 use super::world::{HOST, SHARD, World, every_job, failure, fenced, minute, soon};
@@ -34,7 +34,8 @@ pub async fn an_epoch_rises(w: &World) {
     assert!(a < b);
     // A repeated call raises the epoch again, so the numbers themselves are not checked.
     let records = w.store.shard_records(minute(1)).await.expect("read");
-    let newest = |shard: u16| records[usize::from(shard)].led.as_ref().map(|led| led.epoch);
+    let newest =
+        |shard: u16| records[usize::from(shard)].leader.as_ref().map(|leader| leader.epoch);
     assert_eq!((newest(2), newest(3)), (Some(other), Some(b)), "each shard counts for itself");
 }
 
@@ -47,12 +48,12 @@ pub async fn the_shards_tell_their_leaders_and_what_waits(w: &World) {
     let own = |records: &[ShardRecord]| {
         records.iter().find(|record| record.shard == SHARD).cloned().expect("the shard")
     };
-    let led = LedBy { replica: "replica".to_owned(), epoch: w.fence.epoch, at: minute(0) };
+    let led = CurrentLeader { replica: "replica".to_owned(), epoch: w.fence.epoch, at: minute(0) };
     let nothing =
-        ShardRecord { shard: SHARD, led: Some(led), due_since: None, waiting_since: None };
+        ShardRecord { shard: SHARD, leader: Some(led), due_since: None, waiting_since: None };
     assert_eq!(own(&quiet), nothing);
     for other in quiet.iter().filter(|record| record.shard != SHARD) {
-        assert_eq!((&other.led, other.due_since, other.waiting_since), (&None, None, None));
+        assert_eq!((&other.leader, other.due_since, other.waiting_since), (&None, None, None));
     }
     assert_eq!(own(&records(minute(3)).await).due_since, Some(minute(1)));
     w.fire_next(id).await;
@@ -105,14 +106,18 @@ pub async fn an_older_epoch_changes_nothing(w: &World) {
         w.store.fire(&[fence], soon(minute(1)), std::slice::from_ref(&firing)).await.expect("fire")
     };
     assert_eq!(with(w.fence).await, fenced());
-    assert_eq!(with(Fence { shard: SHARD, epoch: Epoch(9) }).await, fenced(), "nobody's");
+    assert_eq!(
+        with(Fence { shard: SHARD, epoch: Epoch(9) }).await,
+        fenced(),
+        "an epoch without a leader"
+    );
     assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
     assert!(w.listed(&every_job()).await.is_empty());
     let fired = with(Fence { shard: SHARD, epoch: newer }).await;
     assert!(matches!(fired, Fired { ref tickets, .. } if tickets.len() == 1), "{fired:?}");
 }
 
-pub async fn what_has_changed_is_stale(w: &World) {
+pub async fn changed_schedules_are_stale(w: &World) {
     let [gone, disabled, changed, fine] =
         [w.schedule().await, w.schedule().await, w.schedule().await, w.schedule().await];
     let foreign = w.schedule_with(|new| new.shard = ShardId(1)).await;

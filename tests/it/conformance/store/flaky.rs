@@ -27,20 +27,22 @@ use punctual::store::{
     Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
     DueEntry, ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
     IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
-    KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, Resealed, Reservation,
-    Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery, ScheduleStore,
-    SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage, SkipQuery,
-    StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, Waiting, Wanted,
-    WriteContext,
+    KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount, Resealed,
+    Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery,
+    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
+    SkipQuery, StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, VersionPage,
+    Waiting, Wanted, WriteContext,
 };
 use punctual::store::{
-    DeletedAccount, DeletedPlace, Erased, LifeStore, SkipPlace, StoredMonth, StoredSkip,
+    AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
+    NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User, UserCreated,
+    UserStore,
+};
+use punctual::store::{
+    DeletedAccount, DeletedPlace, DeletionStore, Erased, SkipPlace, StoredMonth, StoredSkip,
     StoredVersion,
 };
-use punctual::store::{
-    Ending, Invitation, Joins, Member, MemberChange, MemberChanged, Membership, NewInvitation,
-    NewReset, NewSession, NewUser, PasswordHash, Session, User, UserCreated, UserStore,
-};
+use punctual::store::{Identity, IdentityLink, IdentityStore};
 use punctual::store::{Leadership, LeadershipStore, ReplicaLease};
 
 use crate::conformance::faults::{Faults, done_once};
@@ -199,6 +201,14 @@ flaky! { ScheduleStore:
         };
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
     fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> SchedulePage;
+    fn schedule_versions(
+        &self,
+        account: AccountId,
+        id: ScheduleId,
+        from: Option<VersionId>,
+        limit: u32
+    ) -> VersionPage;
+    fn recurrences(&self, account: AccountId, limit: u32) -> Vec<RecurrenceCount>;
     fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &Change) -> Changed
         => |lost, again| {
             let done = |changed: &Changed| matches!(changed, Changed::Done(_));
@@ -323,7 +333,7 @@ flaky! { UpkeepStore:
 }
 
 flaky! { UserStore:
-    fn create_user(&self, act: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated
+    fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated
         => |lost, again| {
             let done = |created: &UserCreated| *created == UserCreated::Created;
             done_once(lost, again, done, |_, again| {
@@ -333,15 +343,17 @@ flaky! { UserStore:
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
-    fn set_password(&self, act: &AuditContext, user: UserId, version: Option<i64>, password: &PasswordHash,
+    fn set_password(&self, audit_context: &AuditContext, user: UserId, version: Option<i64>, password: &PasswordHash,
         keep: Option<SessionId>) -> bool
         => |lost, again| {
             let gone = |again: &_| version.is_some() && matches!(again, Ok(false));
             done_once(lost, again, |set| *set, |_, again| is_refused(again) || gone(again))
         };
     fn rehash_password(&self, user: UserId, version: i64, password: &PasswordHash) -> ();
-    fn disable_user(&self, act: &AuditContext, user: UserId, disabled: bool) -> bool;
-    fn members(&self, account: AccountId) -> Vec<Member>;
+    fn disable_user(&self, audit_context: &AuditContext, user: UserId, disabled: bool) -> bool;
+    fn confirm_email(&self, audit_context: &AuditContext, user: UserId) -> bool;
+    fn set_operator(&self, audit_context: &AuditContext, user: UserId, is_operator: bool) -> bool;
+    fn members(&self, account: AccountId) -> Vec<AccountMember>;
     fn memberships(&self, user: UserId) -> Vec<Membership>;
     fn role(&self, account: AccountId, user: UserId) -> Option<Role>;
     fn change_member(&self, write: &WriteContext, user: UserId, change: MemberChange) -> MemberChanged
@@ -355,7 +367,7 @@ flaky! { UserStore:
     fn invitations(&self, account: AccountId, now: Timestamp) -> Vec<Invitation>;
     fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
-    fn accept_invitation(&self, act: &AuditContext, user: UserId, digest: TokenDigest)
+    fn accept_invitation(&self, audit_context: &AuditContext, user: UserId, digest: TokenDigest)
         -> Option<AccountId>
         => |lost, again| done_once(lost, again, Option::is_some, |_, again| matches!(again, Ok(None)));
     fn create_session(&self, now: Timestamp, session: &NewSession) -> bool
@@ -363,21 +375,33 @@ flaky! { UserStore:
     fn session(&self, digest: TokenDigest, now: Timestamp) -> Option<Session>;
     fn sessions(&self, user: UserId, now: Timestamp) -> Vec<Session>;
     fn extend_session(&self, now: Timestamp, id: SessionId, expires_at: Timestamp) -> ();
-    fn end_sessions(&self, act: &AuditContext, user: UserId, which: Ending) -> ();
+    fn end_sessions(&self, audit_context: &AuditContext, user: UserId, which: SessionEnding) -> ();
     // The repeated call replaces the reset with itself.
     fn create_reset(&self, now: Timestamp, reset: &NewReset) -> bool;
     fn reset(&self, digest: TokenDigest, now: Timestamp) -> Option<UserId>;
-    fn complete_reset(&self, act: &AuditContext, digest: TokenDigest, password: &PasswordHash)
+    fn complete_reset(&self, audit_context: &AuditContext, digest: TokenDigest, password: &PasswordHash)
         -> Option<UserId>
         => |lost, again| done_once(lost, again, Option::is_some, |_, again| matches!(again, Ok(None)));
     fn prune_logins(&self, now: Timestamp, limit: u32) -> u64
         => |lost, again| both(lost, again, |lost, again| lost + again);
 }
 
+flaky! { IdentityStore:
+    fn identity_user(&self, identity: &Identity) -> Option<User>;
+    fn link_identity(&self, audit_context: &AuditContext, user: UserId, identity: &Identity) -> IdentityLink;
+    fn unlink_identities(&self, audit_context: &AuditContext, user: UserId) -> bool;
+    fn create_identity_user(&self, audit_context: &AuditContext, user: &NewUser, identity: &Identity,
+        joins: &Joins) -> UserCreated
+        => |lost, again| {
+            let done = |created: &UserCreated| *created == UserCreated::Created;
+            done_once(lost, again, done, |_, again| matches!(again, Ok(UserCreated::IdentityTaken)))
+        };
+}
+
 flaky! { AuditStore:
-    fn enter_rotation(&self, act: &AuditContext) -> ()
+    fn enter_rotation(&self, audit_context: &AuditContext) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
-    fn enter_restoration(&self, act: &AuditContext) -> ()
+    fn enter_restoration(&self, audit_context: &AuditContext) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
     fn enter_reading(&self, write: &WriteContext, how: Action) -> ()
         => |lost, again| done_once(lost, again, |()| true, |(), again| is_refused(again));
@@ -389,8 +413,8 @@ flaky! { AuditStore:
 
 flaky! { IdempotencyStore:
     fn reserve(&self, account: AccountId, now: Timestamp, reservation: &Reservation) -> Reserved;
-    fn keep_answer(&self, account: AccountId, once: Idempotency, answer: &str) -> ();
-    fn release(&self, account: AccountId, once: Idempotency) -> ();
+    fn keep_answer(&self, account: AccountId, idempotency: Idempotency, answer: &str) -> ();
+    fn release(&self, account: AccountId, idempotency: Idempotency) -> ();
     fn prune_answers(&self, before: Timestamp, limit: u32) -> u64
         // The repeated call does the work of the next round.
         => |lost, again| both(lost, again, |lost, again| lost + again);
@@ -408,7 +432,7 @@ flaky! { LeadershipStore:
         -> Option<Epoch>;
 }
 
-flaky! { LifeStore:
+flaky! { DeletionStore:
     fn versions(&self, account: AccountId, after: Option<VersionId>, limit: u32)
         -> Vec<StoredVersion>;
     fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)

@@ -16,12 +16,12 @@ fn once(holder: u128) -> Idempotency {
 }
 
 fn asks(holder: u128) -> Reservation {
-    Reservation { once: once(holder), request: [1; 32] }
+    Reservation { idempotency: once(holder), request: [1; 32] }
 }
 
 /// Returns a change under the reservation of `holder`.
 fn write(w: &World, holder: u128) -> WriteContext {
-    WriteContext { once: Some(once(holder)), ..w.write(minute(1)) }
+    WriteContext { idempotency: Some(once(holder)), ..w.write(minute(1)) }
 }
 
 async fn reserve(w: &World, seconds: u32, reservation: &Reservation) -> Reserved {
@@ -94,7 +94,7 @@ pub async fn a_receipt_names_what_was_made_in_order(w: &World) {
     assert_eq!(reserve(w, 60, &asks(2)).await, Reserved::Unanswered(receipt));
 }
 
-pub async fn who_has_lost_the_key_has_no_effect(w: &World) {
+pub async fn a_call_that_has_lost_its_key_has_no_effect(w: &World) {
     let schedule = w.schedule().await;
     let finished = w.manual_job(schedule, minute(1)).await;
     w.store.cancel_job(&w.write(minute(1)), finished).await.expect("cancel");
@@ -136,7 +136,8 @@ pub async fn of_many_at_once_one_runs(w: &World) {
 pub async fn old_answers_go_in_small_batches(w: &World) {
     for number in 0..5 {
         let key = IdempotencyKey([number; 16]);
-        let reservation = Reservation { once: Idempotency { key, holder: 1 }, request: [1; 32] };
+        let reservation =
+            Reservation { idempotency: Idempotency { key, holder: 1 }, request: [1; 32] };
         let now = minute(i64::from(number));
         w.store.reserve(w.account, now, &reservation).await.expect("reserve");
     }

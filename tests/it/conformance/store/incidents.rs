@@ -155,11 +155,7 @@ pub async fn a_few_failures_are_sent_one_by_one(w: &World) {
     assert_eq!((told.schedules, told.failing), (6, 3));
     succeed(w, &ids, minute(70)).await;
     let arrived = deliver(w, minute(70), minute(71)).await;
-    assert_eq!(
-        kinds(&arrived),
-        [AlertKind::ScheduleRecovered; 3],
-        "nobody was told that they have"
-    );
+    assert_eq!(kinds(&arrived), [AlertKind::ScheduleRecovered; 3], "no alert says that they have");
 }
 
 pub async fn hosts_and_channels_are_told_apart(w: &World) {
@@ -196,7 +192,7 @@ pub async fn hosts_and_channels_are_told_apart(w: &World) {
     assert_eq!(w.work(minute(900)).await, AlertWork::default());
 }
 
-pub async fn what_is_over_before_it_is_told_is_told_in_order(w: &World) {
+pub async fn short_incidents_are_told_in_order(w: &World) {
     let channel = w.channel("ops").await;
     let ids = schedules(w, channel, 5).await;
     fail(w, &ids, minute(2)).await;
@@ -241,7 +237,7 @@ pub async fn the_same_schedule_fails_and_recovers_within_one_batch(w: &World) {
     assert_eq!(w.work(minute(500)).await, AlertWork::default());
 }
 
-pub async fn what_gathers_for_a_channel_that_is_lost_fails(w: &World) {
+pub async fn gathered_events_of_a_lost_channel_fail(w: &World) {
     let [left, gone, fine] =
         [w.channel("left").await, w.channel("gone").await, w.channel("fine").await];
     let ids = schedules(w, fine, 5).await;

@@ -72,7 +72,7 @@ pub async fn a_shard_without_a_leader_is_taken_by_one_replica(w: &World) {
     let replace = async |replica, seen| {
         w.store.replace_leader(shard, Epoch(seen), replica, minute(1)).await.expect("answered")
     };
-    assert_eq!(replace("far", 1).await, None, "nobody has had that epoch");
+    assert_eq!(replace("far", 1).await, None, "no leader has had that epoch");
     assert_eq!(replace("one", 0).await, Some(Epoch(1)));
     assert_eq!(replace("other", 0).await, None);
     assert_eq!(replace("one", 0).await, Some(Epoch(1)), "the answer was lost");

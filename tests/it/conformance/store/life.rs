@@ -40,7 +40,7 @@ pub async fn fill(w: &World) -> (Claimed, JobId) {
     w.store.begin_months(minute(3), &[w.account]).await.expect("begin");
     w.store.reserve_jobs(minute(3), 0, &[wanted]).await.expect("reserve");
     let once = Idempotency { key: IdempotencyKey([7; 16]), holder: 8 };
-    let reservation = Reservation { once, request: [9; 32] };
+    let reservation = Reservation { idempotency: once, request: [9; 32] };
     let reserved = w.store.reserve(w.account, minute(3), &reservation).await.expect("reserve");
     assert_eq!(reserved, Reserved::Yours);
     (claimed.remove(0), waiting)
@@ -115,7 +115,7 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert_eq!((jobs.jobs, jobs.total), (vec![], 0));
     assert!(w.skips(id).await.is_empty());
     for key in [IdempotencyKey([7; 16]), IdempotencyKey([8; 16])] {
-        let asked = Reservation { once: Idempotency { key, holder: 9 }, request: [9; 32] };
+        let asked = Reservation { idempotency: Idempotency { key, holder: 9 }, request: [9; 32] };
         let reserved = w.store.reserve(w.account, minute(30), &asked).await.expect("reserve");
         assert_eq!(reserved, Reserved::Running, "no kept answer is returned");
     }
@@ -147,7 +147,7 @@ pub async fn its_attempts_are_to_be_aborted_until_it_is_gone(w: &World) {
     assert_eq!(to_abort().await, []);
 }
 
-pub async fn what_it_had_goes_in_small_batches(w: &World) {
+pub async fn its_rows_are_removed_in_small_batches(w: &World) {
     let (running, _) = fill(w).await;
     assert_eq!(w.store.erase(w.account, minute(4), 9).await.expect("erase"), Erased::default());
     assert!(w.store.delete_account(&delete(w)).await.expect("delete"));

@@ -18,6 +18,7 @@ mod dropped;
 mod firing;
 pub mod flaky;
 mod idempotency;
+mod identities;
 mod incidents;
 mod job_lists;
 mod jobs;
@@ -34,6 +35,7 @@ mod pruning;
 mod races;
 mod restored;
 mod schedule_lists;
+mod schedule_versions;
 mod schedules;
 mod secrets;
 mod sessions;
@@ -43,7 +45,7 @@ pub mod sqlite;
 mod starting;
 mod tenancy;
 mod users;
-mod world;
+pub mod world;
 
 /// Runs each `$module::$case` on the adapter whose stores `$open` opens, without and with faults.
 macro_rules! suite {
@@ -96,7 +98,7 @@ macro_rules! every_case {
                 an_account_has_ten_keys_at_most,
                 ticks_of_a_suspended_account_do_not_fire,
                 nothing_of_a_suspended_or_deleted_account_is_changed,
-                what_was_read_before_an_account_changed_does_not_fire,
+                schedules_that_were_read_before_their_account_changed_do_not_fire,
                 a_change_of_another_account_lets_fire_what_was_read_before,
                 one_call_fires_in_all_shards_but_those_of_newer_leaders,
                 jobs_are_reserved_up_to_the_quota,
@@ -109,7 +111,7 @@ macro_rules! every_case {
             }
             months {
                 many_jobs_are_counted_once_however_many_ask,
-                who_does_not_wait_ends_no_count,
+                a_caller_that_does_not_wait_ends_no_count,
                 a_job_by_hand_comes_after_the_count,
                 another_plan_gives_nothing_back,
                 counters_of_old_months_go,
@@ -117,12 +119,13 @@ macro_rules! every_case {
             audit {
                 an_entry_says_who_did_what_from_where,
                 every_change_is_entered_once,
-                who_belongs_to_an_account_is_entered,
-                who_joins_is_entered_once,
-                what_changes_a_user_is_entered_in_every_account_of_the_user,
-                what_belongs_to_no_account_is_entered_for_the_installation,
-                what_changes_nothing_is_not_entered,
-                what_fails_is_not_entered,
+                changes_of_members_are_entered,
+                a_new_member_is_entered_once,
+                changes_of_a_user_are_entered_in_each_account,
+                changes_without_an_account_are_entered_for_the_installation,
+                operators_are_entered_for_the_installation,
+                calls_without_an_effect_are_not_entered,
+                failed_calls_are_not_entered,
                 of_many_at_once_each_is_entered,
                 entries_are_filtered_and_paged,
                 old_entries_go_in_small_batches,
@@ -133,7 +136,7 @@ macro_rules! every_case {
                 a_released_or_forgotten_key_can_be_used_again,
                 the_effect_leaves_a_receipt_in_its_transaction,
                 a_receipt_names_what_was_made_in_order,
-                who_has_lost_the_key_has_no_effect,
+                a_call_that_has_lost_its_key_has_no_effect,
                 of_many_at_once_one_runs,
                 old_answers_go_in_small_batches,
             }
@@ -151,14 +154,24 @@ macro_rules! every_case {
                 an_old_read_is_stale,
                 a_tick_fired_in_between_makes_it_stale,
                 disabling_stops_ticks,
+                the_note_of_a_pause_ends_with_it,
                 of_many_at_once_one_wins,
             }
             schedule_lists {
                 every_sort_pages_by_cursor_and_by_offset,
                 filters_and_totals,
+                failing_ones_have_failures_in_a_row,
+                recurrences_are_counted_by_expression_and_timezone,
                 contains_takes_no_patterns,
                 the_endpoint_is_the_current_one,
                 a_page_ends_before_it_is_too_large,
+            }
+            schedule_versions {
+                they_are_listed_newest_first_with_their_authors,
+                they_are_listed_in_pages,
+                they_go_when_no_job_needs_them,
+                those_of_others_and_of_deleted_schedules_are_not_there,
+                those_of_a_deleted_account_are_not_there,
             }
             skips {
                 consecutive_ones_are_one_range,
@@ -192,7 +205,7 @@ macro_rules! every_case {
                 a_tick_becomes_a_job_and_moves_on,
                 firing_again_changes_nothing,
                 an_older_epoch_changes_nothing,
-                what_has_changed_is_stale,
+                changed_schedules_are_stale,
                 nothing_starts_early_or_moves_back,
                 a_job_that_exists_is_not_made_again,
                 the_last_tick_leaves_none,
@@ -202,21 +215,21 @@ macro_rules! every_case {
                 jobs_that_have_not_begun_are_counted_by_schedule,
             }
             restored {
-                what_was_due_is_passed_over_and_recorded,
-                what_cannot_be_read_is_left_and_told,
+                due_ticks_are_skipped_and_recorded,
+                corrupt_rows_are_left_and_told,
             }
             starting {
-                what_is_fired_is_claimed,
-                nobody_else_gets_what_was_started,
+                fired_jobs_are_claimed,
+                started_jobs_are_handed_to_no_other_executor,
                 a_claim_is_recalled_and_takes_nothing_more,
                 a_lost_answer_is_recalled,
                 starting_again_changes_nothing,
-                what_starts_again_is_sent_as_its_version_says,
+                a_restarted_job_is_sent_as_its_version_says,
                 others_start_beside_a_job_that_exists,
                 an_older_epoch_starts_nothing,
                 each_job_of_a_mixed_batch_starts_or_has_a_ticket,
-                what_is_started_brings_its_signing_secrets,
-                what_is_against_the_rules_is_refused,
+                started_jobs_bring_their_signing_secrets,
+                firings_against_the_rules_are_refused,
             }
             overlap {
                 skip_lets_one_run,
@@ -294,15 +307,25 @@ macro_rules! every_case {
             }
             users {
                 addresses_are_unique,
-                what_a_new_user_joins_is_all_or_nothing,
+                a_new_user_and_its_account_are_all_or_nothing,
                 a_changed_password_ends_sessions_and_resets,
                 a_password_is_hashed_anew_only_while_it_is_the_same,
                 a_disabled_user_is_out_at_once,
+                operators_are_told_to_their_sessions,
                 members_and_their_roles,
                 an_account_keeps_an_owner,
                 two_owners_cannot_both_leave,
                 an_invitation_is_for_one_address_once,
                 invitations_expire_and_are_taken_back,
+            }
+            identities {
+                one_belongs_to_one_user,
+                a_link_is_entered_once_in_every_account_of_the_user,
+                only_a_confirmed_address_is_linked,
+                mailed_links_confirm_the_address,
+                unlinking_ends_the_sessions,
+                a_user_is_created_with_one_or_not_at_all,
+                a_new_user_joins_all_accounts_that_have_invited_the_address,
             }
             sessions {
                 one_is_found_by_its_digest_until_it_expires,
@@ -311,7 +334,7 @@ macro_rules! every_case {
                 they_end_one_or_all,
                 a_reset_sets_the_password_once,
                 a_reset_expires_and_is_replaced,
-                what_has_expired_is_removed_in_small_batches,
+                expired_sessions_are_removed_in_small_batches,
             }
             signing {
                 an_account_has_one_from_the_beginning,
@@ -325,7 +348,7 @@ macro_rules! every_case {
                 a_change_of_the_place_takes_verified_away,
                 tests_are_counted_for_an_hour,
                 deleting_one_detaches_it_and_fails_what_waits,
-                what_waits_for_an_unverified_one_fails,
+                deliveries_to_an_unverified_channel_fail,
                 accounts_that_are_suspended_or_gone_are_refused,
             }
             preferences {
@@ -334,13 +357,14 @@ macro_rules! every_case {
                 jobs_that_end_from_then_on_raise_events_by_it,
                 it_goes_with_its_schedule,
                 channels_are_deleted_before_or_after_it_is_set,
+                the_schedules_that_name_a_channel_are_found,
             }
             alerts {
                 commits_raise_what_the_policy_says,
                 commits_that_read_raise_the_same,
-                what_does_not_end_a_run_raises_nothing,
+                a_commit_that_does_not_end_a_run_raises_nothing,
                 an_event_becomes_a_delivery_for_each_channel,
-                that_nobody_is_told_is_recorded,
+                an_alert_without_a_receiver_is_recorded,
                 of_many_relays_at_once_each_event_is_one_delivery,
                 alerts_of_one_batch_are_sent_in_their_order,
                 a_flood_becomes_a_digest,
@@ -352,9 +376,9 @@ macro_rules! every_case {
                 a_host_that_is_down_is_told_once_and_so_is_its_return,
                 a_few_failures_are_sent_one_by_one,
                 hosts_and_channels_are_told_apart,
-                what_is_over_before_it_is_told_is_told_in_order,
+                short_incidents_are_told_in_order,
                 the_same_schedule_fails_and_recovers_within_one_batch,
-                what_gathers_for_a_channel_that_is_lost_fails,
+                gathered_events_of_a_lost_channel_fail,
                 a_channel_that_is_lost_just_then_leaves_no_incident,
             }
             deliveries {
@@ -367,7 +391,7 @@ macro_rules! every_case {
                 an_end_takes_effect_under_its_claim_only,
                 a_failed_try_waits_for_its_time,
                 a_channel_that_is_gone_is_not_verified_any_more,
-                what_is_said_of_an_old_configuration_is_not_true_of_the_new_one,
+                a_result_for_an_old_configuration_does_not_count_for_the_new_one,
                 a_failed_one_is_delivered_again,
                 one_is_delivered_again_as_often_as_one_asks,
                 they_are_listed_newest_first_in_pages,
@@ -381,7 +405,7 @@ macro_rules! every_case {
             life {
                 a_deleted_account_is_unusable_at_once,
                 its_attempts_are_to_be_aborted_until_it_is_gone,
-                what_it_had_goes_in_small_batches,
+                its_rows_are_removed_in_small_batches,
                 it_is_gone_when_nothing_can_follow,
                 accounts_of_others_stay_whole,
                 versions_and_skips_are_read_in_pages,

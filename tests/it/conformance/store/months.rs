@@ -39,7 +39,7 @@ pub async fn many_jobs_are_counted_once_however_many_ask(w: &World) {
     assert_eq!(others.jobs_reserved, Some(0));
 }
 
-pub async fn who_does_not_wait_ends_no_count(w: &World) {
+pub async fn a_caller_that_does_not_wait_ends_no_count(w: &World) {
     let schedule = w.schedule().await;
     make_jobs(w, schedule, 1_100).await;
     let account = [w.account];

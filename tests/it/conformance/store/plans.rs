@@ -37,13 +37,13 @@ pub async fn a_plan_is_kept_and_can_change(w: &World) {
     assert_eq!(beside(&[]).await, ["free", UNLIMITED]);
     assert_eq!(beside(&[UNLIMITED, "large"]).await, ["free"]);
     assert!(beside(&[UNLIMITED, "free"]).await.is_empty());
-    let nobody = w.write_for(AccountId::new(minute(0), 99), minute(1));
-    let of = w.store.plans_of(&[w.account, nobody.account, w.foreign]).await;
+    let unknown = w.write_for(AccountId::new(minute(0), 99), minute(1));
+    let of = w.store.plans_of(&[w.account, unknown.account, w.foreign]).await;
     let (of, named) = (of.expect("read"), |account, plan: &str| (account, plan.to_owned()));
     assert!(of.contains(&named(w.account, "free")) && of.contains(&named(w.foreign, UNLIMITED)));
     assert_eq!((of.len(), w.store.plans_of(&[]).await.expect("read")), (2, Vec::new()));
-    assert!(!w.store.set_plan(&nobody, "free").await.expect("set"));
-    assert!(!w.store.set_suspended(&nobody, true).await.expect("set"));
+    assert!(!w.store.set_plan(&unknown, "free").await.expect("set"));
+    assert!(!w.store.set_suspended(&unknown, true).await.expect("set"));
 }
 
 pub async fn of_two_creations_at_once_one_fits(w: &World) {
@@ -118,7 +118,7 @@ pub async fn ticks_of_a_suspended_account_do_not_fire(w: &World) {
     }
 }
 
-pub async fn what_was_read_before_an_account_changed_does_not_fire(w: &World) {
+pub async fn schedules_that_were_read_before_their_account_changed_do_not_fire(w: &World) {
     let mut ids = Vec::new();
     for policy in [OverlapPolicy::Allow, OverlapPolicy::Skip] {
         ids.push(w.schedule_with(|new| new.overlap_policy = policy).await);

@@ -4,7 +4,7 @@ use punctual::domain::audit::Action;
 use punctual::domain::plan::NotifyOn;
 use punctual::domain::{ChannelId, ScheduleId};
 use punctual::store::{
-    AuditQuery, End, NewPreference, PreferenceSet, StoredPreference, WriteContext,
+    AuditQuery, ChannelUses, End, NewPreference, PreferenceSet, StoredPreference, WriteContext,
 };
 
 use super::alerts::ONE_BY_ONE;
@@ -169,4 +169,40 @@ pub async fn channels_are_deleted_before_or_after_it_is_set(w: &World) {
             }
         }
     }
+}
+
+pub async fn the_schedules_that_name_a_channel_are_found(w: &World) {
+    let uses = async |account, channel, limit| {
+        w.store.channel_uses(account, channel, limit).await.expect("read")
+    };
+    let [used, other] = [w.channel("used").await, w.channel("other").await];
+    assert_eq!(uses(w.account, used, 9).await, ChannelUses::default());
+    let mut expected = Vec::new();
+    for number in 0..5 {
+        let name = format!("schedule {number}");
+        let id = w.schedule_with(|new| new.name = name.clone()).await;
+        // Those that raise no alerts are found too.
+        let notify_on = if number == 3 { NotifyOn::None } else { NotifyOn::Both };
+        w.tell(id, policy(notify_on), &[other, used]).await;
+        expected.push((id, name));
+    }
+    let unrelated = w.schedule().await;
+    w.tell(unrelated, policy(NotifyOn::Both), &[other]).await;
+    expected.sort_unstable_by_key(|(id, _)| std::cmp::Reverse(*id));
+    let all = ChannelUses { schedules: expected.clone(), total: 5 };
+    assert_eq!(uses(w.account, used, 9).await, all);
+    let some = ChannelUses { schedules: expected[..2].to_vec(), total: 5 };
+    assert_eq!(uses(w.account, used, 2).await, some);
+    assert_eq!(uses(w.account, other, 9).await.total, 6);
+    assert_eq!(uses(w.foreign, used, 9).await, ChannelUses::default());
+
+    // Another preference, a deleted schedule and a deleted channel leave none.
+    w.tell(expected[0].0, policy(NotifyOn::Both), &[other]).await;
+    assert!(w.store.delete_schedule(&w.write(minute(2)), expected[1].0).await.expect("delete"));
+    let left = ChannelUses { schedules: expected[2..].to_vec(), total: 3 };
+    assert_eq!(uses(w.account, used, 9).await, left);
+    assert!(w.store.delete_channel(&w.write(minute(3)), used).await.expect("delete"));
+    assert_eq!(uses(w.account, used, 9).await, ChannelUses::default());
+    assert!(w.store.delete_account(&w.write(minute(4))).await.expect("delete"));
+    assert_eq!(uses(w.account, other, 9).await, ChannelUses::default());
 }

@@ -8,7 +8,7 @@ async fn pass_over(w: &World, at: i64) -> PassedOver {
     pass_over_due(&*w.steady, SHARD, soon(minute(at))).await.expect("passed over")
 }
 
-pub async fn what_was_due_is_passed_over_and_recorded(w: &World) {
+pub async fn due_ticks_are_skipped_and_recorded(w: &World) {
     let due = [w.schedule().await, w.schedule().await];
     let later = w.schedule_with(|new| new.next_tick = Some(minute(11))).await;
     let off = w
@@ -36,7 +36,7 @@ pub async fn what_was_due_is_passed_over_and_recorded(w: &World) {
     assert_eq!(fired, fenced(), "who led before the backup leads no more");
 }
 
-pub async fn what_cannot_be_read_is_left_and_told(w: &World) {
+pub async fn corrupt_rows_are_left_and_told(w: &World) {
     let id = w.schedule_with(|new| new.version.definition.timezone = "Mars/Olympus".into()).await;
     let fine = w.schedule().await;
     let passed = pass_over(w, 3).await;

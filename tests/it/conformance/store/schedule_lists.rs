@@ -1,10 +1,11 @@
 use punctual::domain::ScheduleId;
 use punctual::domain::schedule::{Definition, HttpMethod, Schedule};
 use punctual::store::{
-    Change, End, NewSchedule, SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue,
+    Change, End, NewSchedule, RecurrenceCount, SchedulePage, ScheduleQuery, ScheduleSort,
+    SortField, SortValue,
 };
 
-use super::world::{World, definition, every_schedule, minute};
+use super::world::{World, definition, every_schedule, failure, minute};
 
 async fn list(w: &World, query: &ScheduleQuery) -> SchedulePage {
     w.store.schedules(w.account, query).await.expect("list")
@@ -111,6 +112,54 @@ pub async fn filters_and_totals(w: &World) {
     let first = ScheduleQuery { limit: 1, ..query(Some(true), None) };
     let page = list(w, &first).await;
     assert_eq!((page.schedules.len(), page.total, page.has_more), (1, 2, true));
+}
+
+pub async fn failing_ones_have_failures_in_a_row(w: &World) {
+    for (name, ends) in [
+        ("failing", vec![End::Succeeded, End::Failed(failure())]),
+        ("recovered", vec![End::Failed(failure()), End::Succeeded]),
+        ("new", vec![]),
+    ] {
+        let id = w.schedule_with(|new| new.name = name.into()).await;
+        for (number, end) in (1..).zip(ends) {
+            let job = w.manual_job(id, minute(number)).await;
+            w.run(minute(number), job, end).await;
+        }
+    }
+    let query = |is_failing| ScheduleQuery { is_failing, ..every_schedule() };
+    assert_eq!(names(w, query(Some(true))).await, ["failing"]);
+    assert_eq!(names(w, query(Some(false))).await, ["new", "recovered"]);
+    let latest = ScheduleSort { field: SortField::LastRun, descending: true };
+    let page = list(w, &ScheduleQuery { sort: latest, limit: 1, ..query(Some(false)) }).await;
+    assert_eq!((page.schedules[0].name.as_str(), page.total), ("recovered", 2));
+    assert!(page.has_more);
+}
+
+pub async fn recurrences_are_counted_by_expression_and_timezone(w: &World) {
+    for (cron_expression, timezone, is_enabled) in [
+        ("0 9 * * *", "Europe/Berlin", true),
+        ("* * * * *", "UTC", true),
+        ("0 9 * * *", "UTC", true),
+        ("0 9 * * *", "Europe/Berlin", true),
+        ("* * * * *", "UTC", false),
+    ] {
+        let (cron_expression, timezone) = (cron_expression.into(), timezone.into());
+        let version = w.new_version(Definition { cron_expression, timezone, ..definition() });
+        w.schedule_with(|new| (new.version, new.is_enabled) = (version, is_enabled)).await;
+    }
+    let count = |cron_expression: &str, timezone: &str, schedules| RecurrenceCount {
+        cron_expression: cron_expression.into(),
+        timezone: timezone.into(),
+        schedules,
+    };
+    let all = [
+        count("0 9 * * *", "Europe/Berlin", 2),
+        count("* * * * *", "UTC", 1),
+        count("0 9 * * *", "UTC", 1),
+    ];
+    assert_eq!(w.store.recurrences(w.account, 10).await.expect("count"), all);
+    assert_eq!(w.store.recurrences(w.account, 2).await.expect("count"), all[..2]);
+    assert_eq!(w.store.recurrences(w.foreign, 10).await.expect("count"), []);
 }
 
 pub async fn contains_takes_no_patterns(w: &World) {

@@ -35,7 +35,7 @@ const ONCE: Idempotency = Idempotency { key: IdempotencyKey([5; 16]), holder: 1 
 
 /// Reserves the idempotency key whose response was stored.
 async fn reserve(store: &SharedStore, w: &World) -> Reserved {
-    let reservation = Reservation { once: ONCE, request: [1; 32] };
+    let reservation = Reservation { idempotency: ONCE, request: [1; 32] };
     store.reserve(w.account, minute(1), &reservation).await.expect("reserve")
 }
 
@@ -205,7 +205,7 @@ pub async fn lost_rows_keep_the_keys_until_abandoned(
 
 /// A server with a newer first key stores a secret while the other keys are forgotten. The secret
 /// is unreadable here, but not lost.
-pub async fn what_is_written_meanwhile_keeps_the_keys(
+pub async fn rows_that_are_written_meanwhile_keep_the_keys(
     w: &World,
     reopen: impl AsyncFn(Sealer) -> SharedStore,
     abandon: bool,

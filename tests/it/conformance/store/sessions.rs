@@ -1,5 +1,5 @@
 use punctual::domain::{ResetId, SessionId, Timestamp, UserId};
-use punctual::store::{Ending, NewReset, NewSession, Session};
+use punctual::store::{NewReset, NewSession, Session, SessionEnding};
 
 use super::users::{act, address, digest, hash, new_invitation, user};
 use super::world::{World, minute};
@@ -43,6 +43,7 @@ pub async fn one_is_found_by_its_digest_until_it_expires(w: &World) {
         id: made.id,
         user: ann,
         email: address("ann"),
+        operator_since: None,
         created_at: minute(1),
         expires_at: minute(10),
         ends_at: minute(30),
@@ -98,13 +99,13 @@ pub async fn they_end_one_or_all(w: &World) {
         w.store.end_sessions(&act(w, minute(2)), user, which).await.expect("end");
     };
     assert_eq!(left().await, [4, 3, 2, 1].map(id));
-    end(ann, Ending::One(id(3))).await;
+    end(ann, SessionEnding::One(id(3))).await;
     assert_eq!(left().await, [4, 2, 1].map(id));
-    end(bob, Ending::One(id(4))).await;
-    assert_eq!(left().await, [4, 2, 1].map(id), "it is somebody else's");
-    end(ann, Ending::AllBut(id(2))).await;
+    end(bob, SessionEnding::One(id(4))).await;
+    assert_eq!(left().await, [4, 2, 1].map(id), "it belongs to another user");
+    end(ann, SessionEnding::AllBut(id(2))).await;
     assert_eq!(left().await, [id(2)]);
-    end(ann, Ending::All).await;
+    end(ann, SessionEnding::All).await;
     assert_eq!(left().await, []);
     assert!(found(w, 5, minute(2)).await.is_some());
 }
@@ -139,7 +140,7 @@ pub async fn a_reset_expires_and_is_replaced(w: &World) {
     assert!(!w.store.create_reset(minute(1), &none).await.expect("create"));
 }
 
-pub async fn what_has_expired_is_removed_in_small_batches(w: &World) {
+pub async fn expired_sessions_are_removed_in_small_batches(w: &World) {
     let ann = user(w, "ann").await;
     for number in 1..=5 {
         sign_in(w, number, ann).await;

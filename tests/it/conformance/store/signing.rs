@@ -72,7 +72,12 @@ pub async fn an_account_has_one_from_the_beginning(w: &World) {
     // An account from a sign-up has a secret, too.
     let account = Account::new(AccountId::new(minute(4), 8), "dans", minute(4));
     let id = account.id;
-    let dan = NewUser { id: UserId::new(minute(4), 8), email: address("dan"), password: hash("x") };
+    let dan = NewUser {
+        id: UserId::new(minute(4), 8),
+        email: address("dan"),
+        password: hash("x"),
+        is_confirmed: false,
+    };
     let made = w.store.create_user(&act(w, minute(4)), &dan, &Joins::New(account)).await;
     assert_eq!(made.expect("create"), UserCreated::Created);
     first(w, id).await;
@@ -114,9 +119,9 @@ pub async fn a_new_secret_and_the_one_before_overlap(w: &World) {
     assert_eq!(ends().await, [(Some(secret(3)), None), (Some(secret(2)), Some(minute(20)))]);
     assert_eq!(signing(w, id, minute(13)).await, [secret(3), secret(2)]);
 
-    let nobody = AccountId::new(minute(0), 77);
-    assert!(!rotate(nobody, minute(13), new_secret(4, minute(20))).await);
-    assert_eq!(secrets(w, nobody).await, []);
+    let unknown = AccountId::new(minute(0), 77);
+    assert!(!rotate(unknown, minute(13), new_secret(4, minute(20))).await);
+    assert_eq!(secrets(w, unknown).await, []);
     assert_eq!(secrets(w, w.foreign).await.len(), 1);
     let action = Some(Action::SigningSecretRotated);
     let query = AuditQuery { from: None, to: None, actor: None, action, after: None, limit: 9 };

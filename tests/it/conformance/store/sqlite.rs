@@ -7,7 +7,7 @@ use std::time::Duration;
 use punctual::domain::AccountId;
 use punctual::domain::job::JobStatus;
 use punctual::domain::plan::UNLIMITED;
-use punctual::store::sqlite::{Settings, SqliteStore};
+use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 use punctual::store::{
     AccountStore, End, Fate, Fired, LeadershipStore, Result, ScheduleStore, SealedTable,
     SecretStore, SharedStore, StoreErrorKind,
@@ -29,7 +29,7 @@ pub async fn open() -> (SharedStore, Home) {
 }
 
 async fn opened(path: &Path) -> SqliteStore {
-    let store = SqliteStore::open(&Settings::new(path), &sealer()).await.expect("open");
+    let store = SqliteStore::open(&SqliteSettings::new(path), &sealer()).await.expect("open");
     store.migrate().await.expect("migrate");
     store
 }
@@ -73,8 +73,8 @@ async fn migrating_again_or_at_the_same_time_is_fine() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let stores = [
-        SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open"),
-        SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open"),
+        SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open"),
+        SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open"),
     ];
     let error = stores[0].check_version().await.expect_err("not set up");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
@@ -115,7 +115,8 @@ async fn a_newer_store_is_used_as_long_as_it_allows() {
 async fn an_older_server_is_stopped_before_what_it_cannot_read_is_written() {
     let folder = folder();
     let path = folder.path().join("store.db");
-    let open = async || SqliteStore::open(&Settings::new(&path), &sealer()).await.expect("open");
+    let open =
+        async || SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open");
     let (server, command) = (open().await, open().await);
     let mut beside = beside(&path).await;
     let known = punctual::store::migrations::sqlite();
@@ -145,7 +146,7 @@ async fn an_older_store_has_to_be_migrated() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_store_is_refused_with_its_path() {
+async fn a_file_that_is_no_store_is_refused_with_its_path() {
     let folder = folder();
     let file = |name: &str, content: &[u8]| {
         let path = folder.path().join(name);
@@ -169,7 +170,7 @@ async fn what_cannot_be_a_store_is_refused_with_its_path() {
         (file("text", &[b'x'; 5_000]), StoreErrorKind::Corrupt, "not an SQLite database"),
         (file("damaged.db", &damaged), StoreErrorKind::Corrupt, "damaged"),
     ] {
-        let Err(error) = SqliteStore::open(&Settings::new(&path), &sealer()).await else {
+        let Err(error) = SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await else {
             panic!("{} can be opened", path.display());
         };
         assert_eq!(error.kind(), kind, "{error}");
@@ -192,7 +193,7 @@ async fn only_the_owner_can_read_the_files() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_the_death_of_the_process() {
+async fn acknowledged_writes_survive_the_death_of_the_process() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let store = opened(&path).await;
@@ -204,7 +205,7 @@ async fn what_was_acknowledged_survives_the_death_of_the_process() {
     std::fs::copy(&path, &after).expect("copy");
     std::fs::copy(folder.path().join("store.db-wal"), folder.path().join("after.db-wal"))
         .expect("copy the log");
-    let survivor = SqliteStore::open(&Settings::new(&after), &sealer()).await.expect("open");
+    let survivor = SqliteStore::open(&SqliteSettings::new(&after), &sealer()).await.expect("open");
     survivor.check_version().await.expect("set up");
     assert_eq!(survivor.accounts().await.expect("list").len(), 20);
 }
@@ -229,7 +230,7 @@ async fn a_write_waits_for_another_process_and_reads_do_not() {
 async fn a_full_store_says_so_and_recovers() {
     let folder = folder();
     let path = folder.path().join("store.db");
-    let settings = Settings { max_bytes: Some(1_000_000), ..Settings::new(&path) };
+    let settings = SqliteSettings { max_bytes: Some(1_000_000), ..SqliteSettings::new(&path) };
     let store = SqliteStore::open(&settings, &sealer()).await.expect("open");
     store.migrate().await.expect("migrate");
     let store: SharedStore = Arc::new(store);
@@ -365,7 +366,7 @@ async fn keys_are_changed_and_checked() {
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
         let reopen = async |sealer| {
-            let store = SqliteStore::open(&Settings::new(&path), &sealer).await;
+            let store = SqliteStore::open(&SqliteSettings::new(&path), &sealer).await;
             let store: SharedStore = Arc::new(store.expect("open"));
             store
         };
@@ -379,7 +380,8 @@ async fn keys_are_changed_and_checked() {
                      BEGIN UPDATE signing_secrets SET secret = 'sealed:1:newer:AAAA'; END",
                 )
                 .await;
-                secrets::what_is_written_meanwhile_keeps_the_keys(&world, reopen, case == 4).await;
+                secrets::rows_that_are_written_meanwhile_keep_the_keys(&world, reopen, case == 4)
+                    .await;
             }
             5 => channels::configurations_are_encrypted(&world, reopen, spoil).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&world, reopen).await,
@@ -396,7 +398,7 @@ async fn secrets_are_looked_for_beside_the_writer() {
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
     world.store.use_keys(&[]).await.expect("noted");
     world.schedule().await;
-    let settings = Settings::new(&path);
+    let settings = SqliteSettings::new(&path);
     let both = SqliteStore::open(&settings, &sealer_of(&["new", "test"])).await.expect("open");
     both.use_keys(&[]).await.expect("noted");
     let mut beside = beside(&path).await;

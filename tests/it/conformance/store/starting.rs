@@ -25,7 +25,7 @@ fn jobs(claims: &Claims) -> Vec<JobId> {
     jobs
 }
 
-pub async fn what_is_fired_is_claimed(w: &World) {
+pub async fn fired_jobs_are_claimed(w: &World) {
     let id = w.schedule().await;
     let claim = w.claim_at(soon(minute(1)));
     let (fired, claims) = start(w, &claim, &[id]).await;
@@ -50,7 +50,7 @@ pub async fn what_is_fired_is_claimed(w: &World) {
     assert_eq!(w.job(job).await.status, JobStatus::Success);
 }
 
-pub async fn nobody_else_gets_what_was_started(w: &World) {
+pub async fn started_jobs_are_handed_to_no_other_executor(w: &World) {
     let id = w.schedule().await;
     let claim = w.claim_at(soon(minute(1)));
     start(w, &claim, &[id]).await;
@@ -111,7 +111,7 @@ pub async fn starting_again_changes_nothing(w: &World) {
     assert_eq!(w.listed(&every_job()).await.len(), 1);
 }
 
-pub async fn what_starts_again_is_sent_as_its_version_says(w: &World) {
+pub async fn a_restarted_job_is_sent_as_its_version_says(w: &World) {
     let signed = Definition { sign_requests: true, ..definition() };
     let id = w.schedule().await;
     let signing = w.schedule_with(|new| new.version = w.new_version(signed.clone())).await;
@@ -191,7 +191,7 @@ pub async fn each_job_of_a_mixed_batch_starts_or_has_a_ticket(w: &World) {
     assert_eq!(w.claim(soon(minute(1)), &left).await.len(), left.len());
 }
 
-pub async fn what_is_started_brings_its_signing_secrets(w: &World) {
+pub async fn started_jobs_bring_their_signing_secrets(w: &World) {
     let signed = Definition { sign_requests: true, ..definition() };
     let id = w.schedule_with(|new| new.version = w.new_version(signed)).await;
     let (_, claims) = start(w, &w.claim_at(soon(minute(1))), &[id]).await;
@@ -200,7 +200,7 @@ pub async fn what_is_started_brings_its_signing_secrets(w: &World) {
     assert_eq!((known.len(), &claims.taken[0].signing_secrets), (1, &known));
 }
 
-pub async fn what_is_against_the_rules_is_refused(w: &World) {
+pub async fn firings_against_the_rules_are_refused(w: &World) {
     let id = w.schedule().await;
     let firing = w.firing(id).await;
     let early = w.claim_at(minute(1).minus(Duration::from_millis(1)));

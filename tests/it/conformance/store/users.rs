@@ -2,8 +2,8 @@ use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role};
 use punctual::domain::{AccountId, InvitationId, Timestamp, UserId};
 use punctual::store::{
-    Account, AuditContext, Joins, Member, MemberChange, MemberChanged, NewInvitation, NewUser,
-    PasswordHash, UserCreated, WriteContext,
+    Account, AccountMember, AuditContext, Joins, MemberChange, MemberChanged, NewInvitation,
+    NewUser, PasswordHash, UserCreated, WriteContext,
 };
 
 use super::sessions::{new_reset, new_session};
@@ -19,7 +19,7 @@ pub fn hash(text: &str) -> PasswordHash {
 
 fn new_user(number: u128, name: &str) -> NewUser {
     let id = UserId::new(minute(0), number);
-    NewUser { id, email: address(name), password: hash("first") }
+    NewUser { id, email: address(name), password: hash("first"), is_confirmed: false }
 }
 
 /// Returns an act of the service without an account.
@@ -86,7 +86,7 @@ pub async fn addresses_are_unique(w: &World) {
     assert_eq!(names, ["abe@example.com", "ann@example.com"]);
 }
 
-pub async fn what_a_new_user_joins_is_all_or_nothing(w: &World) {
+pub async fn a_new_user_and_its_account_are_all_or_nothing(w: &World) {
     let account =
         |number, name: &str| Account::new(AccountId::new(minute(0), number), name, minute(1));
     for (joins, refused) in [
@@ -159,6 +159,32 @@ pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
     assert_eq!(read().await.password, hash("third"));
 }
 
+pub async fn operators_are_told_to_their_sessions(w: &World) {
+    let ann = member(w, "ann", Role::Owner).await;
+    w.store.create_session(minute(0), &new_session(1, ann)).await.expect("create");
+    let since = async || {
+        let session = w.store.session(digest(1), minute(1)).await.expect("read").expect("open");
+        let user = w.store.user(ann).await.expect("read").expect("a user");
+        assert_eq!(session.operator_since, user.operator_since);
+        session.operator_since
+    };
+    assert_eq!(since().await, None);
+    for at in [2, 3] {
+        assert!(w.store.set_operator(&act(w, minute(at)), ann, true).await.expect("set"));
+        assert_eq!(since().await, Some(minute(2)), "repeating changes nothing");
+    }
+    assert_eq!(
+        w.store.sessions(ann, minute(1)).await.expect("read")[0].operator_since,
+        since().await
+    );
+    for at in [4, 5] {
+        assert!(w.store.set_operator(&act(w, minute(at)), ann, false).await.expect("set"));
+        assert_eq!(since().await, None);
+    }
+    let unknown = UserId::new(minute(0), 9);
+    assert!(!w.store.set_operator(&act(w, minute(6)), unknown, true).await.expect("set"));
+}
+
 pub async fn a_disabled_user_is_out_at_once(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     w.store.create_session(minute(0), &new_session(1, ann)).await.expect("create");
@@ -191,8 +217,9 @@ pub async fn members_and_their_roles(w: &World) {
     assert_eq!(change(w, bob, MemberChange::Add(Role::Owner)).await, MemberChanged::Done);
     let since = [minute(0), minute(1)];
     let listed = |role| {
-        [(ann, "ann", Role::Owner, since[0]), (bob, "bob", role, since[1])]
-            .map(|(user, name, role, since)| Member { user, email: address(name), role, since })
+        [(ann, "ann", Role::Owner, since[0]), (bob, "bob", role, since[1])].map(
+            |(user, name, role, since)| AccountMember { user, email: address(name), role, since },
+        )
     };
     let members = async || w.store.members(w.account).await.expect("list");
     assert_eq!(members().await, listed(Role::Viewer), "who is there stays as he is");
@@ -258,7 +285,7 @@ pub async fn an_invitation_is_for_one_address_once(w: &World) {
     let accept = async |user, number| {
         w.store.accept_invitation(&act(w, minute(2)), user, digest(number)).await.expect("accept")
     };
-    assert_eq!(accept(ann, 1).await, None, "it is for somebody else");
+    assert_eq!(accept(ann, 1).await, None, "it is for another user");
     assert_eq!(accept(bob, 1).await, Some(w.account));
     assert_eq!(accept(bob, 1).await, None, "it was used");
     assert_eq!(w.store.role(w.account, bob).await.expect("read"), Some(Role::Member));

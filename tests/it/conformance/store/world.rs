@@ -54,7 +54,7 @@ pub struct World {
 }
 
 /// The result of a firing that passed its fence.
-pub struct Done {
+pub struct FiredBatch {
     pub tickets: Vec<Ticket>,
     pub held: Vec<JobId>,
     pub overlapped: u64,
@@ -113,6 +113,7 @@ pub fn every_schedule() -> ScheduleQuery {
         contains: None,
         is_enabled: None,
         http_method: None,
+        is_failing: None,
         sort: ScheduleSort { field: SortField::CreatedAt, descending: false },
         after: None,
         offset: 0,
@@ -123,18 +124,7 @@ pub fn every_schedule() -> ScheduleQuery {
 
 /// Returns a query for all jobs, newest first.
 pub fn every_job() -> JobQuery {
-    JobQuery {
-        schedule: None,
-        status: None,
-        trigger: None,
-        from: None,
-        to: None,
-        after: None,
-        offset: 0,
-        limit: 100,
-        max_response_bytes: usize::MAX,
-        max_bytes: usize::MAX,
-    }
+    JobQuery { max_response_bytes: usize::MAX, ..JobQuery::newest(100, usize::MAX) }
 }
 
 /// Returns a write by the service.
@@ -144,7 +134,7 @@ pub fn write(account: AccountId, now: Timestamp, random: u128) -> WriteContext {
         now,
         author: Author::SERVICE,
         entry: AuditId::new(now, random),
-        once: None,
+        idempotency: None,
     }
 }
 
@@ -241,6 +231,7 @@ impl World {
             description: now.description,
             version: None,
             is_enabled: now.is_enabled,
+            pause: now.pause,
             overlap_policy: now.overlap_policy,
             catch_up_policy: now.catch_up_policy,
             next_tick: now.next_tick,
@@ -274,13 +265,13 @@ impl World {
         }
     }
 
-    pub async fn fire(&self, now: Timestamp, firings: &[Firing]) -> Done {
+    pub async fn fire(&self, now: Timestamp, firings: &[Firing]) -> FiredBatch {
         loop {
             let fired = self.store.fire(&[self.fence], now, firings).await.expect("fire");
             let Fired { tickets, held, overlapped, advanced, stale, busy, fenced } = fired;
             assert_eq!(fenced, [], "fenced");
             if busy.is_empty() {
-                return Done { tickets, held, overlapped, advanced, stale };
+                return FiredBatch { tickets, held, overlapped, advanced, stale };
             }
             // A call that the test has dropped can still hold locks for a moment, so try again.
             assert_eq!(advanced, [], "all wait or none");

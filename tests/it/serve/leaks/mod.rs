@@ -74,8 +74,8 @@ async fn do_everything(api: &ApiClient, authority: &Authority, folder: &Path) {
     let kept = once.post("/v1/schedules", &schedule).await;
     assert_eq!(kept.data()["body"], SEALED[1]);
     assert_eq!(once.post("/v1/schedules", &schedule).await.body, kept.body);
-    let nobody = format!("http://127.0.0.1:{}/", free_port());
-    let plain = [target.url("/ok"), target.url("/seq/500,200"), target.url("/seq/404"), nobody];
+    let refused = format!("http://127.0.0.1:{}/", free_port());
+    let plain = [target.url("/ok"), target.url("/seq/500,200"), target.url("/seq/404"), refused];
     for endpoint in plain.into_iter().chain([format!("https://{}/", secure.address())]) {
         let job = api.run(&format!("{endpoint}?token={QUERY}"), fields.clone()).await;
         let job = api.finished(&job).await;

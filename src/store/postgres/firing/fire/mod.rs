@@ -1,16 +1,22 @@
-//! Firing a batch, in one statement for each kind of firing.
+//! Fires a batch.
 //!
-//! The fences' rows are shared-locked and each state's row locked before anything is written. Rows
-//! that somebody else holds are passed over, so that the others fire on time; another statement
-//! tells them from those that have changed, and of shards from those that have a newer leader. A row
-//! that was written after the statement began is taken as it is now, if it still fits; all else is
-//! seen as it was at the beginning. So what decides is in the locked rows: epoch, suspensions, tick,
-//! version, switch (a disabled schedule has no tick), the last tick that was fired, policy, active and
-//! held job, the range of skips that may go on. Only what is in that range is asked elsewhere: one that
-//! was begun in that time is not seen, and a new one begins.
+//! Nearly all firings are plain. One statement, [`statements::FIRE_PLAIN`], fires them all. The
+//! other schedules are locked, and this process decides what their ticks become and writes it
+//! (`placed`). A batch of both kinds is one transaction.
 //!
-//! Nearly all firings take one statement: [`statements::FIRE_PLAIN`]. The others are locked, decided here,
-//! and written (`placed`). A batch of both kinds is one transaction.
+//! Rules:
+//! - The rows of the fences are locked in share mode, then the rows of the states, before anything
+//!   is written.
+//! - Rows that another transaction has locked are passed over, so that the other schedules fire on
+//!   time. Further statements then tell these schedules from changed ones, and these shards from
+//!   those with a newer leader.
+//! - A row that was changed after the statement began is locked in its new form, if it still meets
+//!   the conditions. All other rows are seen as they were when the statement began. So every
+//!   decision is based on the locked rows: epoch, suspensions, tick, version, switch (a disabled
+//!   schedule has no tick), the last fired tick, policy, active and held job, and the open range of
+//!   skips.
+//! - Only the content of the open range is read from another table. A range that began after the
+//!   statement did is not seen, and a new range begins.
 
 mod batch;
 mod placed;
@@ -28,39 +34,41 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
+use crate::store::contract::signing::JobSecrets;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::postgres::claims::definition_cache::CachedDefinitions;
-use crate::store::postgres::claims::{Secrets, Taken, sort};
-use crate::store::sql::fault::Outcome;
+use crate::store::postgres::claims::{Taken, sort};
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{Claim, Claims, Fence, Fired, Firing};
 use batch::FiringColumns;
 use statements::FIRE_PLAIN;
 
-/// What is fired, and for whom its jobs are claimed.
+/// The arguments of a firing: the batch, its fences, and the claim of its jobs, if there is one.
 #[derive(Clone)]
 pub(in crate::store::postgres) struct Order {
     pub(in crate::store::postgres) fences: Arc<[Fence]>,
     pub(in crate::store::postgres) now: Timestamp,
     pub(in crate::store::postgres) claim: Option<Claim>,
     pub(in crate::store::postgres) firings: Arc<[Firing]>,
-    /// The definitions that need not be read.
-    pub(in crate::store::postgres) known: Arc<CachedDefinitions>,
+    /// The cached definitions, which need not be read.
+    pub(in crate::store::postgres) definitions: Arc<CachedDefinitions>,
 }
 
-/// A row of the answer: a firing that took place, and one of its jobs; or a shard in which none did.
-struct Row {
+/// A row of the result: a firing that took place, with one of its jobs, if it made any; or a shard
+/// in which no firing took place.
+struct FiredRow {
     shard: ShardId,
     place: Option<i64>,
     job: Option<JobId>,
-    /// Whether it may start.
+    /// `true` if the job may start now.
     starts: bool,
-    /// What its ticket says.
+    /// The account and the host of the job's ticket.
     ticket: Option<(AccountId, HostKey)>,
 }
 
 read_rows! {
-    Row { shard, place, job: "id", starts, ticket by ticket }
+    FiredRow { shard, place, job: "id", starts, ticket by ticket }
 }
 
 fn ticket(row: &impl StoreRow) -> sqlx::Result<Option<(AccountId, HostKey)>> {
@@ -68,18 +76,19 @@ fn ticket(row: &impl StoreRow) -> sqlx::Result<Option<(AccountId, HostKey)>> {
     Ok(account.zip(row.read("host_key")?))
 }
 
-/// Whether one statement fires these; more of them need a transaction.
+/// Returns `true` if one statement fires the batch. Otherwise it needs a transaction.
 pub(in crate::store::postgres) fn is_one_statement(firings: &[Firing]) -> bool {
     firings.iter().all(Firing::is_plain)
 }
 
-/// Fires a batch. Claimed are the jobs of plain firings, of the others there are tickets.
+/// Fires a batch. If the order has a claim, it takes the jobs of plain firings. The other jobs that
+/// may start get tickets.
 pub(in crate::store::postgres) async fn fire(
     connection: &mut PgConnection,
     order: Order,
     corrupt_rows: Arc<CorruptRows>,
-) -> Outcome<(Fired, Claims, Secrets)> {
-    let Order { ref fences, now, claim, ref firings, ref known } = order;
+) -> SqlResult<(Fired, Claims, JobSecrets)> {
+    let Order { ref fences, now, claim, ref firings, ref definitions } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
         (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
     let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
@@ -88,9 +97,9 @@ pub(in crate::store::postgres) async fn fire(
         let fences = of_shards(fences, &plain);
         let batch = FiringColumns::new(&plain);
         for row in query(&order, &fences, &batch).fetch_all(&mut *connection).await? {
-            let row_of = Row::from_row(&row)?;
+            let row_of = FiredRow::from_row(&row)?;
             if claim.is_some() && row_of.job.is_some() {
-                claimed.push(Taken::read(&row, known)?);
+                claimed.push(Taken::read(&row, definitions)?);
             }
             rows.push(row_of);
         }
@@ -103,11 +112,13 @@ pub(in crate::store::postgres) async fn fire(
         rows.append(&mut placed);
         overlapped = skipped;
     }
+    // A shard that has both kinds of firings can be missing twice.
     missing.sort_unstable_by_key(|fence: &Fence| fence.shard);
     missing.dedup();
     rows.sort_unstable_by_key(|row| (row.place, row.job));
     let fenced = fenced(connection, &missing).await?;
     let FiredRows { mut tickets, held, advanced, stale } = done(now, firings, &rows, &fenced);
+    // A claimed job needs no ticket.
     let of_claims: HashSet<JobId> = claimed.iter().map(|taken| taken.job).collect();
     tickets.retain(|ticket| !of_claims.contains(&ticket.job));
     let passed = still_due(connection, now, firings, &stale).await?;
@@ -117,14 +128,15 @@ pub(in crate::store::postgres) async fn fire(
     Ok((fired, claims, secrets))
 }
 
-/// The fences of the firings' shards.
+/// Returns the fences of the firings' shards.
 fn of_shards(fences: &[Fence], firings: &[(i64, &Firing)]) -> Vec<Fence> {
     let asked: HashSet<ShardId> = firings.iter().map(|(_, firing)| firing.shard).collect();
     fences.iter().filter(|fence| asked.contains(&fence.shard)).copied().collect()
 }
 
-/// The fences of shards that are not in the answer: somebody holds them, or they have newer leaders.
-fn without_a_row(fences: &[Fence], rows: &[Row]) -> Vec<Fence> {
+/// Returns the fences of the shards that are missing in the result: their rows are locked by
+/// another transaction, or they have newer leaders.
+fn without_a_row(fences: &[Fence], rows: &[FiredRow]) -> Vec<Fence> {
     let found: HashSet<ShardId> = rows.iter().map(|row| row.shard).collect();
     fences.iter().filter(|fence| !found.contains(&fence.shard)).copied().collect()
 }
@@ -134,8 +146,8 @@ fn query<'q>(
     fences: &[Fence],
     batch: &'q FiringColumns,
 ) -> Query<'q, Postgres, PgArguments> {
-    let Order { now, claim, known, .. } = order;
-    let is_asked = |id: &VersionId| claim.is_some() && known.of(*id).is_none();
+    let Order { now, claim, definitions, .. } = order;
+    let is_asked = |id: &VersionId| claim.is_some() && definitions.of(*id).is_none();
     let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
     sqlx::query(faults::statement("fire", FIRE_PLAIN))
         .bind(fences.iter().map(|fence| fence.shard).collect::<Vec<_>>())
@@ -157,8 +169,8 @@ fn query<'q>(
         .bind(&batch.shards)
 }
 
-/// Those of the shards that have a newer leader.
-async fn fenced(connection: &mut PgConnection, missing: &[Fence]) -> Outcome<Vec<ShardId>> {
+/// Returns those of the shards that have a newer leader.
+async fn fenced(connection: &mut PgConnection, missing: &[Fence]) -> SqlResult<Vec<ShardId>> {
     if missing.is_empty() {
         return Ok(Vec::new());
     }
@@ -171,13 +183,14 @@ async fn fenced(connection: &mut PgConnection, missing: &[Fence]) -> Outcome<Vec
     Ok(fenced.fetch_all(connection).await?)
 }
 
-/// Those of the schedules that are as they were read: after firing, those that were passed over.
+/// Returns those of the schedules that are still due and as they were read. After the firing, these
+/// are the ones that were passed over.
 async fn still_due(
     connection: &mut PgConnection,
     now: Timestamp,
     firings: &[Firing],
     stale: &[ScheduleId],
-) -> Outcome<HashSet<ScheduleId>> {
+) -> SqlResult<HashSet<ScheduleId>> {
     if stale.is_empty() {
         return Ok(HashSet::new());
     }
@@ -200,7 +213,7 @@ async fn still_due(
     Ok(due.into_iter().collect())
 }
 
-/// What a batch has done, before it is known why some of it was not.
+/// The result of a batch. `stale` still contains the busy schedules, which are separated later.
 struct FiredRows {
     tickets: Vec<Ticket>,
     held: Vec<JobId>,
@@ -208,8 +221,8 @@ struct FiredRows {
     stale: Vec<ScheduleId>,
 }
 
-/// What the rows say.
-fn done(now: Timestamp, firings: &[Firing], rows: &[Row], fenced: &[ShardId]) -> FiredRows {
+/// Evaluates the rows of the result. Firings in fenced shards are left out of `stale`.
+fn done(now: Timestamp, firings: &[Firing], rows: &[FiredRow], fenced: &[ShardId]) -> FiredRows {
     let (mut tickets, mut held) = (Vec::new(), Vec::new());
     let mut took_place = vec![false; firings.len()];
     for row in rows {

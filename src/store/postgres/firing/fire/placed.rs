@@ -11,14 +11,14 @@ use sqlx::{FromRow, PgConnection, Row as _};
 use super::batch::FiringColumns;
 use super::ranges::{Open, Ranges};
 use super::statements::LOCK_DUE;
-use super::{Order, Row};
+use super::{FiredRow, Order};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
 use crate::store::postgres::connection::values::column;
-use crate::store::sql::fault::{Fault, Outcome};
-use crate::store::sql::placing::{Placed, Standing};
+use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::placing::{OverlapState, Placed};
 use crate::store::{Fence, Firing, StoreErrorKind, TickJob};
 
 const INSERT: &str = "
@@ -40,7 +40,7 @@ const ADVANCE: &str = "
     WHERE st.shard = a.shard AND st.schedule_id = a.schedule";
 
 /// A schedule that is due and as it was read. Its state is locked.
-struct Due {
+struct DueSchedule {
     place: i64,
     shard: ShardId,
     schedule: ScheduleId,
@@ -48,28 +48,28 @@ struct Due {
     version: VersionId,
     host: HostKey,
     max_attempts: i16,
-    standing: Standing,
+    standing: OverlapState,
     open: Option<Open>,
 }
 
 /// A shard whose fence holds, and one of its due schedules, if there is one.
 struct Locked {
     shard: ShardId,
-    due: Option<Due>,
+    due: Option<DueSchedule>,
 }
 
 impl FromRow<'_, PgRow> for Locked {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         let shard = row.try_get("led")?;
         let place: Option<i64> = row.try_get("place")?;
-        let due = place.map(|place| Due::read(row, place)).transpose()?;
+        let due = place.map(|place| DueSchedule::read(row, place)).transpose()?;
         Ok(Self { shard, due })
     }
 }
 
-impl Due {
+impl DueSchedule {
     fn read(row: &PgRow, place: i64) -> sqlx::Result<Self> {
-        let standing = Standing {
+        let standing = OverlapState {
             overlap_policy: row.try_get("overlap_policy")?,
             active: row.try_get("active_job_id")?,
             held: row.try_get("held_job_id")?,
@@ -96,9 +96,9 @@ impl Due {
 
 /// The rows that a batch writes.
 #[derive(Default)]
-struct Plan<'a> {
+struct PlacedRows<'a> {
     /// The schedules to advance, and their firings.
-    advanced: Vec<(Due, &'a Firing)>,
+    advanced: Vec<(DueSchedule, &'a Firing)>,
     /// The jobs, each with the index of its schedule in `advanced`, and `true` if it starts now.
     jobs: Vec<(usize, TickJob, bool)>,
     ranges: Ranges,
@@ -112,12 +112,12 @@ pub(super) async fn fire(
     order: &Order,
     fences: &[Fence],
     firings: &[(i64, &Firing)],
-) -> Outcome<(Vec<Row>, u64)> {
+) -> SqlResult<(Vec<FiredRow>, u64)> {
     let of_places: HashMap<i64, &Firing> = firings.iter().copied().collect();
-    let (mut plan, mut rows) = (Plan::default(), Vec::with_capacity(firings.len()));
+    let (mut plan, mut rows) = (PlacedRows::default(), Vec::with_capacity(firings.len()));
     for Locked { shard, due } in lock(connection, order, fences, firings).await? {
         let Some(due) = due else {
-            rows.push(Row { shard, place: None, job: None, starts: false, ticket: None });
+            rows.push(FiredRow { shard, place: None, job: None, starts: false, ticket: None });
             continue;
         };
         let unasked = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
@@ -135,7 +135,7 @@ async fn lock(
     order: &Order,
     fences: &[Fence],
     firings: &[(i64, &Firing)],
-) -> Outcome<Vec<Locked>> {
+) -> SqlResult<Vec<Locked>> {
     let batch = FiringColumns::new(firings);
     let query = sqlx::query_as(faults::statement("lock", LOCK_DUE))
         .bind(column(fences, |fence| fence.shard))
@@ -150,8 +150,8 @@ async fn lock(
     Ok(query.fetch_all(connection).await?)
 }
 
-impl<'a> Plan<'a> {
-    fn add(&mut self, mut due: Due, firing: &'a Firing) {
+impl<'a> PlacedRows<'a> {
+    fn add(&mut self, mut due: DueSchedule, firing: &'a Firing) {
         let Placed { jobs, skips, overlapped } = due.standing.fire(firing);
         self.overlapped += overlapped;
         let (place, of) = (self.advanced.len(), (due.account, due.schedule));
@@ -175,8 +175,8 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the rows of the result: one for each schedule, and one more for each job.
-    fn rows(&self) -> impl Iterator<Item = Row> {
-        let row = |due: &Due, job: Option<(JobId, bool)>| Row {
+    fn rows(&self) -> impl Iterator<Item = FiredRow> {
+        let row = |due: &DueSchedule, job: Option<(JobId, bool)>| FiredRow {
             shard: due.shard,
             place: Some(due.place),
             job: job.map(|(id, _)| id),
@@ -190,7 +190,7 @@ impl<'a> Plan<'a> {
         advanced.chain(jobs)
     }
 
-    async fn write(self, connection: &mut PgConnection, now: Timestamp) -> Outcome<()> {
+    async fn write(self, connection: &mut PgConnection, now: Timestamp) -> SqlResult<()> {
         let Self { advanced, jobs, ranges, .. } = self;
         if !jobs.is_empty() {
             let due = |(place, ..): &(usize, TickJob, bool)| &advanced[*place].0;
@@ -210,7 +210,7 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         let ids = ranges.write(connection).await?;
-        let open = |due: &Due| match &due.open {
+        let open = |due: &DueSchedule| match &due.open {
             None => None,
             Some(Open::Stored { id, .. }) => Some(*id),
             Some(Open::New(place)) => ids[*place],

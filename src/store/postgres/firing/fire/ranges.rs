@@ -11,7 +11,7 @@ use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::TickRange;
 use crate::store::postgres::connection::values::column;
-use crate::store::sql::fault::Outcome;
+use crate::store::sql::fault::SqlResult;
 use crate::store::sql::schedules::skips::counted;
 
 /// A range that another transaction has locked, or that was pruned, is not extended: a new one
@@ -89,7 +89,7 @@ impl Ranges {
     }
 
     /// Writes the ranges. Returns their ids, in the same order.
-    pub(super) async fn write(self, connection: &mut PgConnection) -> Outcome<Vec<Option<i64>>> {
+    pub(super) async fn write(self, connection: &mut PgConnection) -> SqlResult<Vec<Option<i64>>> {
         let extended = extend(connection, &self.0).await?;
         let is_extended = |range: &Range| range.extends.is_some_and(|id| extended.contains(&id));
         let new: Vec<&Range> = self.0.iter().filter(|range| !is_extended(range)).collect();
@@ -103,16 +103,16 @@ impl Ranges {
 }
 
 /// Extends stored ranges. Returns the ids of those that were extended.
-async fn extend(connection: &mut PgConnection, ranges: &[Range]) -> Outcome<HashSet<i64>> {
-    let known = ranges.iter().filter_map(|range| Some((range.extends?, range.ticks)));
-    let known: Vec<(i64, TickRange)> = known.collect();
-    if known.is_empty() {
+async fn extend(connection: &mut PgConnection, ranges: &[Range]) -> SqlResult<HashSet<i64>> {
+    let extended = ranges.iter().filter_map(|range| Some((range.extends?, range.ticks)));
+    let extended: Vec<(i64, TickRange)> = extended.collect();
+    if extended.is_empty() {
         return Ok(HashSet::new());
     }
     let query = sqlx::query_scalar(EXTEND)
-        .bind(column(&known, |(id, _)| *id))
-        .bind(column(&known, |(_, ticks)| ticks.last))
-        .bind(column(&known, |(_, ticks)| counted(ticks.count)))
+        .bind(column(&extended, |(id, _)| *id))
+        .bind(column(&extended, |(_, ticks)| ticks.last))
+        .bind(column(&extended, |(_, ticks)| counted(ticks.count)))
         .bind(counted(SKIP_COUNT_CAP));
     Ok(query.fetch_all(connection).await?.into_iter().collect())
 }
@@ -120,7 +120,7 @@ async fn extend(connection: &mut PgConnection, ranges: &[Range]) -> Outcome<Hash
 async fn begin(
     connection: &mut PgConnection,
     ranges: &[&Range],
-) -> Outcome<HashMap<(ScheduleId, Timestamp), i64>> {
+) -> SqlResult<HashMap<(ScheduleId, Timestamp), i64>> {
     if ranges.is_empty() {
         return Ok(HashMap::new());
     }

@@ -62,8 +62,9 @@ LEFT JOIN skips AS k ON k.id = d.open_skip"
 /// none of their jobs has to wait for another one. A schedule that has another policy, tick or
 /// version by now is not changed. A job ends the open range of skips.
 ///
-/// If an executor is given, it claims the jobs, and the result has what it needs to send them.
-/// Definitions are returned only for the versions that are asked for: the others are in the cache.
+/// If an executor is given, it claims the jobs, and the result has the data that it needs to send
+/// them. Definitions are returned only for the versions that are asked for: the others are in the
+/// cache.
 pub(super) const FIRE_PLAIN: &str = concat!(
     "WITH ",
     fences!(),

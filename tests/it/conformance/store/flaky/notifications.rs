@@ -5,8 +5,8 @@ use punctual::domain::channel::{Channel, ChannelConfig};
 use punctual::domain::{ChannelId, DeliveryId};
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
-    ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery, NewChannel,
-    NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, StoredChannel,
+    ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
+    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, StoredChannel,
     StoredPreference, TryAllowed, TryEnd,
 };
 
@@ -46,6 +46,7 @@ flaky! { ChannelStore:
 
 flaky! { PreferenceStore:
     fn preference(&self, account: AccountId, schedule: ScheduleId) -> Option<StoredPreference>;
+    fn channel_uses(&self, account: AccountId, channel: ChannelId, limit: u32) -> ChannelUses;
     fn set_preference(&self, write: &WriteContext, schedule: ScheduleId, new: &NewPreference)
         -> PreferenceSet
         => |lost, again| {

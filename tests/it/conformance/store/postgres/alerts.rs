@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::super::alerts::{ONE_BY_ONE, commits_raise};
 use super::super::world::{World, failure, minute};
+use super::interference::{CANCELLED, NEXT_ATTEMPT, STOPPED, TOUCHED};
 use super::locks::until_one_waits;
 use super::world;
 use crate::harness::database::{Database, run};
@@ -39,10 +40,10 @@ async fn a_commit_that_begins_anew_raises_its_events_once() {
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
     let mut raised = 0;
     for (change, fate, events) in [
-        ("updated_at = 1", Fate::Applied(JobStatus::Failed), 1),
-        ("stop = 1", Fate::Applied(JobStatus::Failed), 1),
-        ("stop = 2", Fate::Applied(JobStatus::Failed), 0),
-        ("attempt_number = 2", Fate::Lost, 0),
+        (TOUCHED, Fate::Applied(JobStatus::Failed), 1),
+        (STOPPED, Fate::Applied(JobStatus::Failed), 1),
+        (CANCELLED, Fate::Applied(JobStatus::Failed), 0),
+        (NEXT_ATTEMPT, Fate::Lost, 0),
     ] {
         let claimed = running(&w).await;
         let mut changed = holder.begin().await.expect("begin");

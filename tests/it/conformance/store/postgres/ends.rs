@@ -6,6 +6,7 @@ use punctual::store::{Completion, End, Fate, SharedStore};
 use sqlx::Connection;
 
 use super::super::world::minute;
+use super::interference::{CANCELLED, CLAIMED_BY_OTHER, NEXT_ATTEMPT, RELEASED, STOPPED, TOUCHED};
 use super::locks::{until_one_waits, until_so_many_wait};
 use super::world;
 use crate::harness::database::{Database, run};
@@ -28,15 +29,15 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
     let fails = || End::Failed(failed());
     let retries = || End::Retry(failed(), minute(9));
     let cases = [
-        ("stop = 2", End::Succeeded, Fate::Applied(JobStatus::Success), 0),
-        ("stop = 1", retries(), Fate::Applied(JobStatus::Failed), 0),
-        ("stop = 2", retries(), Fate::Applied(JobStatus::Failed), 0),
-        ("updated_at = 1", retries(), Fate::Applied(JobStatus::Pending), 0),
-        ("updated_at = 1", fails(), Fate::Applied(JobStatus::Failed), 1),
-        ("stop = 1", fails(), Fate::Applied(JobStatus::Failed), 1),
-        ("status = 0, claimed_by = NULL", fails(), Fate::Lost, 0),
-        ("claimed_by = id", End::Succeeded, Fate::Lost, 0),
-        ("attempt_number = 2", retries(), Fate::Lost, 0),
+        (CANCELLED, End::Succeeded, Fate::Applied(JobStatus::Success), 0),
+        (STOPPED, retries(), Fate::Applied(JobStatus::Failed), 0),
+        (CANCELLED, retries(), Fate::Applied(JobStatus::Failed), 0),
+        (TOUCHED, retries(), Fate::Applied(JobStatus::Pending), 0),
+        (TOUCHED, fails(), Fate::Applied(JobStatus::Failed), 1),
+        (STOPPED, fails(), Fate::Applied(JobStatus::Failed), 1),
+        (RELEASED, fails(), Fate::Lost, 0),
+        (CLAIMED_BY_OTHER, End::Succeeded, Fate::Lost, 0),
+        (NEXT_ATTEMPT, retries(), Fate::Lost, 0),
     ];
     let each_way = cases.into_iter().flat_map(|case| [(case.clone(), true), (case, false)]);
     for ((change, end, fate, failures), told) in each_way {

@@ -86,7 +86,7 @@ async fn a_call_that_takes_effect_just_now_is_running() {
     let w = world(&database).await;
     let once = |holder| Idempotency { key: IdempotencyKey([5; 16]), holder };
     let reserve = async |minutes, holder| {
-        let asked = Reservation { once: once(holder), request: [1; 32] };
+        let asked = Reservation { idempotency: once(holder), request: [1; 32] };
         let reserved = w.store.reserve(w.account, minute(minutes), &asked);
         timeout(AT_ONCE, reserved).await.expect("at once").expect("reserve")
     };
@@ -286,7 +286,7 @@ async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_a_busy_counter_gets_it() {
+async fn a_busy_counter_is_granted_to_its_waiters() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     w.store.begin_months(minute(1), &[w.account]).await.expect("begin");
@@ -352,7 +352,7 @@ async fn the_jobs_of_all_days_of_the_month_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_old_goes_but_for_what_is_held() {
+async fn old_rows_are_pruned_except_locked_ones() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     for n in 1..=3 {

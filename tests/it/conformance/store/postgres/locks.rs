@@ -147,7 +147,7 @@ const DELETE: &str = "
     DELETE FROM accounts WHERE name = 'own'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_read_of_a_deleted_account_does_not_fire_when_it_is_being_erased() {
+async fn schedules_of_a_deleted_account_do_not_fire_while_it_is_erased() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let mut firings = Vec::new();
@@ -304,7 +304,7 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
 /// Operations that take several locks run concurrently, many times. No deadlock may occur, and no
 /// operation may fail because of one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_waits_in_a_circle() {
+async fn no_transactions_wait_in_a_circle() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     for round in 1..=12 {

@@ -48,7 +48,7 @@ async fn keys_are_changed_and_checked() {
                          EXECUTE FUNCTION meanwhile()",
                 )
                 .await;
-                secrets::what_is_written_meanwhile_keeps_the_keys(&w, reopen, case == 4).await;
+                secrets::rows_that_are_written_meanwhile_keep_the_keys(&w, reopen, case == 4).await;
             }
             5 => channels::configurations_are_encrypted(&w, reopen, spoil).await,
             _ => secrets::a_missing_or_wrong_key_is_refused(&w, reopen).await,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual::store::postgres::{PostgresStore, Settings};
+use punctual::store::postgres::{PostgresSettings, PostgresStore};
 use punctual::store::{StoreErrorKind, UpkeepStore};
 use sqlx::Connection;
 
@@ -15,7 +15,7 @@ fn open(server: &PostgresServer, host: &str, mode: &str, authority: &Path) -> Po
     url.set_host(Some(host)).expect("a host");
     let authority = authority.to_str().expect("text");
     url.query_pairs_mut().append_pair("sslmode", mode).append_pair("sslrootcert", authority);
-    PostgresStore::open(&Settings::new(url), &sealer()).expect("open")
+    PostgresStore::open(&PostgresSettings::new(url), &sealer()).expect("open")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

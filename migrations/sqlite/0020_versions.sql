@@ -1,0 +1,2 @@
+-- The versions of a schedule are listed newest first.
+CREATE INDEX schedule_versions_schedule ON schedule_versions (schedule_id, id);

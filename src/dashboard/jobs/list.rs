@@ -1,0 +1,195 @@
+//! The list of jobs. Its filters and its place are in the address.
+
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+
+use super::figures::{result, span, start_lag};
+use super::names::{ScheduleNames, names};
+use crate::dashboard::form::FormFields;
+use crate::dashboard::table;
+use crate::dashboard::table::Column::{Number, Text};
+use crate::dashboard::visitor::Visitor;
+use crate::dashboard::{Dashboard, DashboardParts, PageError, newest_jobs, shell, time, widgets};
+use crate::domain::JobId;
+use crate::domain::job::{Job, JobStatus, Trigger};
+use crate::store::{JobPage, JobQuery};
+
+const PAGE_JOBS: u32 = 50;
+/// The last page that is found by counting from the newest job: the store counts 10,000 jobs.
+const LAST_PAGE: u64 = 200;
+/// The filters of the list, and the place in it.
+struct JobFilters {
+    status: Option<JobStatus>,
+    trigger: Option<Trigger>,
+    /// The id of a schedule as it was given; empty for all schedules.
+    schedule: String,
+    /// The last job of the page before.
+    after: Option<JobId>,
+    /// The number of the page. With `after` it is only the way back.
+    page: u64,
+}
+
+impl JobFilters {
+    fn read(fields: &FormFields) -> Self {
+        let page: u64 = fields.text("page").parse().unwrap_or(1);
+        Self {
+            status: fields.text("status").parse().ok(),
+            trigger: fields.text("trigger").parse().ok(),
+            schedule: fields.text("schedule").trim().to_owned(),
+            after: fields.text("after").parse().ok(),
+            page: page.clamp(1, LAST_PAGE),
+        }
+    }
+
+    /// Returns the query; `None` if no job can match because the schedule's id is malformed.
+    fn query(&self) -> Option<JobQuery> {
+        let schedule = match self.schedule.as_str() {
+            "" => None,
+            text => Some(text.parse().ok()?),
+        };
+        let before = (self.page - 1) * u64::from(PAGE_JOBS);
+        Some(JobQuery {
+            schedule,
+            status: self.status,
+            trigger: self.trigger,
+            after: self.after,
+            offset: if self.after.is_some() { 0 } else { before },
+            ..newest_jobs(PAGE_JOBS)
+        })
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.status.is_some() || self.trigger.is_some() || !self.schedule.is_empty()
+    }
+
+    /// Returns the address of another page of the same list.
+    fn address(&self, dashboard: &DashboardParts, page: u64, after: Option<JobId>) -> String {
+        let (page, after) = (page.to_string(), after.map(|id| id.to_string()).unwrap_or_default());
+        let pairs = [
+            ("status", self.status.map_or("", JobStatus::as_str)),
+            ("trigger", self.trigger.map_or("", Trigger::as_str)),
+            ("schedule", self.schedule.as_str()),
+            ("page", page.as_str()),
+            ("after", after.as_str()),
+        ];
+        dashboard.address("/jobs", pairs)
+    }
+}
+
+pub(super) async fn show(
+    State(dashboard): State<Dashboard>,
+    visitor: Visitor,
+    fields: FormFields,
+) -> Result<Response, PageError> {
+    let filters = JobFilters::read(&fields);
+    let page = match filters.query() {
+        Some(query) => dashboard.schedules.jobs(visitor.account(), &query).await?,
+        None => JobPage { jobs: Vec::new(), total: 0, has_more: false },
+    };
+    let names = names(&dashboard, visitor.account(), &page.jobs).await?;
+    let content = html! {
+        h1 { "Jobs" }
+        (filter_form(&dashboard, &filters))
+        @if page.jobs.is_empty() {
+            (nothing(&dashboard, &filters))
+        } @else {
+            (table(&dashboard, &visitor, &page.jobs, &names))
+        }
+        (pager(&dashboard, &filters, &page))
+    };
+    Ok(shell::page(&dashboard, &visitor, ("Jobs", "Jobs"), &content))
+}
+
+fn filter_form(dashboard: &DashboardParts, filters: &JobFilters) -> Markup {
+    html! {
+        form.filters method="get" action=(dashboard.path("/jobs")) {
+            (widgets::filter(
+                "Status",
+                "status",
+                JobStatus::ALL.iter().map(|one| (one.as_str(), widgets::status_name(*one))),
+                filters.status.map_or("", JobStatus::as_str),
+            ))
+            (widgets::filter(
+                "Trigger",
+                "trigger",
+                Trigger::ALL.iter().map(|one| (one.as_str(), widgets::trigger_name(*one))),
+                filters.trigger.map_or("", Trigger::as_str),
+            ))
+            label {
+                "Schedule id"
+                input type="text" name="schedule" value=(filters.schedule) placeholder="sch_…";
+            }
+            button.second type="submit" { "Filter" }
+            @if filters.is_filtered() { a href=(dashboard.path("/jobs")) { "Show all" } }
+        }
+    }
+}
+
+fn nothing(dashboard: &DashboardParts, filters: &JobFilters) -> Markup {
+    if filters.is_filtered() || filters.after.is_some() || filters.page > 1 {
+        let all = html! { a href=(dashboard.path("/jobs")) { "Show all jobs" } };
+        return widgets::empty("No job matches.", &all);
+    }
+    let step = html! { a.button href=(dashboard.path("/schedules/new")) { "New schedule" } };
+    widgets::empty("No job yet. A schedule creates one at each of its times.", &step)
+}
+
+fn table(
+    dashboard: &DashboardParts,
+    visitor: &Visitor,
+    jobs: &[Job],
+    names: &ScheduleNames,
+) -> Markup {
+    html! {
+        (table::render(
+            "Jobs, newest first",
+            &[
+                Text("Scheduled"),
+                Text("Status"),
+                Text("Schedule"),
+                Text("Trigger"),
+                Number("Start lag"),
+                Number("Duration"),
+                Text("Result"),
+            ],
+            &html! {
+                @for job in jobs { (row(dashboard, visitor, job, names)) }
+            },
+        ))
+    }
+}
+
+fn row(dashboard: &DashboardParts, visitor: &Visitor, job: &Job, names: &ScheduleNames) -> Markup {
+    let schedule = dashboard.path(&format!("/schedules/{}", job.schedule_id));
+    html! {
+        tr {
+            th scope="row" {
+                a href=(dashboard.path(&format!("/jobs/{}", job.id))) {
+                    (time::instant(job.scheduled_run_at, visitor.zone))
+                }
+            }
+            td { (widgets::status(job.status)) }
+            td {
+                @if let Some(name) = names.get(&job.schedule_id) {
+                    a href=(schedule) { (name) }
+                } @else {
+                    a href=(schedule) { code { (job.schedule_id) } }
+                }
+            }
+            td { (widgets::trigger_name(job.trigger)) }
+            td.number { (start_lag(job).as_deref().unwrap_or("–")) }
+            td.number { (span(job.duration_ms)) }
+            td { (result(job.status_code, job.error_code)) }
+        }
+    }
+}
+
+/// Renders the links to the pages beside this one. The way to older jobs starts after the last job
+/// of this page, so that new jobs do not move it.
+fn pager(dashboard: &DashboardParts, filters: &JobFilters, page: &JobPage) -> Markup {
+    let newer = (filters.page > 1).then(|| filters.address(dashboard, filters.page - 1, None));
+    let last = page.jobs.last().filter(|_| page.has_more);
+    let older = last.map(|job| filters.address(dashboard, filters.page + 1, Some(job.id)));
+    widgets::pager(newer, older)
+}

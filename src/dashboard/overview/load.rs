@@ -1,0 +1,170 @@
+//! The load of the next 24 hours as a chart: the runs in each quarter of an hour.
+
+use chrono_tz::Tz;
+use maud::{Markup, html};
+
+use crate::dashboard::chart::{self, Bar};
+use crate::dashboard::table;
+use crate::dashboard::table::Column::{Number, Text};
+use crate::domain::Timestamp;
+use crate::schedules::Forecast;
+
+/// The length of a quarter of an hour, in minutes and in milliseconds.
+const QUARTER: usize = 15;
+const QUARTER_MS: i64 = 15 * 60_000;
+/// The number of quarters that a chart has room for. 24 hours can begin within a quarter.
+const QUARTERS: usize = 24 * 4 + 1;
+/// The number of quarters between two times below the chart.
+const TIME_STEP: usize = 4 * 6;
+
+/// The runs of a quarter of an hour, of which the forecast may know only a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quarter {
+    start: Timestamp,
+    runs: u64,
+    /// The runs in its busiest minute.
+    most: u64,
+}
+
+/// Renders the chart, the busiest minute in words, and the values as a table. The forecast is absent
+/// while it is being computed.
+pub(super) fn chart(forecast: Option<&Forecast>, zone: Tz) -> Markup {
+    html! {
+        h2 { "Load of the next 24 hours" }
+        @match forecast.map(|forecast| (forecast, forecast.peak())) {
+            None => {
+                p.soft { "The forecast is being computed; it is shown at the next visit." }
+            }
+            Some((_, None)) => { p.soft { "No schedule runs in the next 24 hours." } }
+            Some((forecast, Some(peak))) => { (load(forecast, peak, zone)) }
+        }
+    }
+}
+
+fn load(forecast: &Forecast, (at, runs): (Timestamp, u64), zone: Tz) -> Markup {
+    let quarters = quarters(forecast);
+    html! {
+        (bars(&quarters, zone))
+        p.soft {
+            "The busiest minute is " (clock(at, zone)) " with " (counted(runs)) "."
+            @if let Some(most) = forecast.limited_to {
+                " The forecast counts only the " (most) " most frequent combinations of cron \
+                 expression and time zone."
+            }
+        }
+        (chart::values("Load as a table", &values(&quarters, zone)))
+    }
+}
+
+fn bars(quarters: &[Quarter], zone: Tz) -> Markup {
+    let bar = |(place, quarter): (usize, &Quarter)| {
+        let title = title(quarter, zone);
+        Bar { class: "load", place, value: quarter.runs, title }
+    };
+    let bars: Vec<Bar> =
+        quarters.iter().enumerate().filter(|(_, quarter)| quarter.runs > 0).map(bar).collect();
+    let about = "Runs per 15 minutes in the next 24 hours. The table below has the values.";
+    html! {
+        (chart::bars(about, QUARTERS, &bars))
+        div.axis aria-hidden="true" {
+            @for quarter in quarters.iter().step_by(TIME_STEP) {
+                span { (clock(quarter.start, zone)) }
+            }
+        }
+    }
+}
+
+fn values(quarters: &[Quarter], zone: Tz) -> Markup {
+    html! {
+        (table::render(
+            "",
+            &[Text("15 minutes from"), Number("Runs"), Number("Runs in the busiest minute")],
+            &html! {
+                @for quarter in quarters {
+                    tr {
+                        td { (clock(quarter.start, zone)) }
+                        td.number { (quarter.runs) }
+                        td.number { (quarter.most) }
+                    }
+                }
+            },
+        ))
+    }
+}
+
+/// Adds up the minutes of each quarter. The first and the last quarter may be cut.
+fn quarters(forecast: &Forecast) -> Vec<Quarter> {
+    let start = forecast.start.as_millis();
+    let first = start - start.rem_euclid(QUARTER_MS);
+    let known = usize::try_from((start - first) / 60_000).unwrap_or(0);
+    let (head, rest) = forecast.runs.split_at((QUARTER - known).min(forecast.runs.len()));
+    let starts = (0..).map(|place: i64| first + place * QUARTER_MS);
+    let parts = std::iter::once(head).chain(rest.chunks(QUARTER));
+    starts
+        .zip(parts)
+        .map(|(start, minutes)| Quarter {
+            start: Timestamp::from_millis(start),
+            runs: minutes.iter().sum(),
+            most: minutes.iter().copied().max().unwrap_or(0),
+        })
+        .collect()
+}
+
+fn title(quarter: &Quarter, zone: Tz) -> String {
+    let Quarter { start, runs, most } = *quarter;
+    format!("{}: {}, at most {most} in a minute", clock(start, zone), counted(runs))
+}
+
+fn counted(runs: u64) -> String {
+    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
+}
+
+/// Returns the weekday and the time in the visitor's zone.
+fn clock(at: Timestamp, zone: Tz) -> String {
+    at.to_utc().with_timezone(&zone).format("%a %H:%M").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forecast(start: &str, minutes: &[(usize, u64)]) -> Forecast {
+        let mut runs = vec![0; 1_440];
+        for (minute, count) in minutes {
+            runs[*minute] = *count;
+        }
+        Forecast { start: start.parse().expect("an instant"), runs, limited_to: None }
+    }
+
+    #[test]
+    fn quarters_begin_on_the_clock() {
+        let cut = forecast("2026-11-26T08:10:00Z", &[(0, 2), (4, 3), (5, 4), (1_439, 9)]);
+        let quarters = quarters(&cut);
+        assert_eq!(quarters.len(), QUARTERS);
+        let quarter = |place: usize| (quarters[place].runs, quarters[place].most);
+        assert_eq!([0, 1, 2, QUARTERS - 1].map(quarter), [(5, 3), (4, 4), (0, 0), (9, 9)]);
+        assert_eq!(quarters[0].start, "2026-11-26T08:00:00Z".parse().expect("an instant"));
+        assert_eq!(quarters[1].start, "2026-11-26T08:15:00Z".parse().expect("an instant"));
+        let whole = super::quarters(&forecast("2026-11-26T08:15:00Z", &[]));
+        assert_eq!(whole.len(), QUARTERS - 1);
+    }
+
+    #[test]
+    fn the_busiest_minute_is_named_in_the_zone_of_the_visitor() {
+        let busy = forecast("2026-11-26T08:10:00Z", &[(5, 4), (6, 1)]);
+        let page = chart(Some(&busy), Tz::Europe__Berlin);
+        let page = page.into_string();
+        assert!(page.contains("The busiest minute is Thu 09:15 with 4 runs."), "{page}");
+        assert!(page.contains("Thu 09:15: 5 runs, at most 4 in a minute"), "{page}");
+        assert!(!page.contains("most frequent"), "{page}");
+        let limited =
+            Forecast { limited_to: Some(2_000), ..forecast("2026-11-26T08:10:00Z", &[(5, 1)]) };
+        let page = chart(Some(&limited), Tz::UTC).into_string();
+        assert!(page.contains("with 1 run. The forecast counts only the 2000 most"), "{page}");
+        let none = forecast("2026-11-26T08:10:00Z", &[]);
+        let none = chart(Some(&none), Tz::UTC).into_string();
+        assert!(none.contains("No schedule runs") && !none.contains("svg"), "{none}");
+        let late = chart(None, Tz::UTC).into_string();
+        assert!(late.contains("The forecast is being computed; it is shown at the next visit."));
+    }
+}

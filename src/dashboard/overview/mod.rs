@@ -1,0 +1,145 @@
+//! The overview of an account: failing schedules, the load of the next 24 hours, the last jobs and
+//! the next runs. The page of an account without schedules asks one question instead.
+
+mod first;
+mod load;
+mod tables;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use maud::{Markup, html};
+
+use super::jobs::{ScheduleNames, names};
+use super::visitor::Visitor;
+use super::{Dashboard, DashboardParts, PAGE_BYTES, PageError, newest_jobs, shell, time, widgets};
+use crate::accounts::AccountOverview;
+use crate::domain::Timestamp;
+use crate::domain::job::Job;
+use crate::domain::schedule::Schedule;
+use crate::schedules::Forecast;
+use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField};
+
+/// The number of entries in the lists of last jobs and of next runs.
+const LISTED: u32 = 10;
+/// The maximum number of failing schedules in the list.
+const MOST_FAILING: u32 = 20;
+
+pub(super) fn routes() -> Router<Dashboard> {
+    Router::new().route("/dashboard", get(show)).route("/dashboard/first", post(first::submit))
+}
+
+/// The objects that the page shows.
+struct Shown {
+    overview: AccountOverview,
+    /// The failing schedules that ran last, newest run first, and the number of all.
+    failing: SchedulePage,
+    /// The load of the next 24 hours; absent if the account is suspended, so that nothing runs, and
+    /// while it is being computed.
+    forecast: Option<Arc<Forecast>>,
+    /// The schedules that run next.
+    next: Vec<Schedule>,
+    jobs: Vec<Job>,
+    /// The names of the schedules of the jobs.
+    names: ScheduleNames,
+    now: Timestamp,
+}
+
+async fn show(State(dashboard): State<Dashboard>, visitor: Visitor) -> Result<Response, PageError> {
+    let account = visitor.account();
+    let overview = dashboard.accounts.overview(account).await?.ok_or(PageError::NotFound)?;
+    if overview.usage.schedules == 0 {
+        return Ok(first::page(&dashboard, &visitor));
+    }
+    let failing = schedules(SortField::LastRun, true, MOST_FAILING);
+    let failing = ScheduleQuery { is_failing: Some(true), ..failing };
+    let upcoming = schedules(SortField::NextTick, false, LISTED);
+    let upcoming = ScheduleQuery { is_enabled: Some(true), ..upcoming };
+    let mut next = dashboard.schedules.list(account, &upcoming).await?.schedules;
+    next.retain(|schedule| schedule.next_tick.is_some());
+    let forecast = match overview.account.suspended_at {
+        None => dashboard.forecasts.of(account).await?,
+        Some(_) => None,
+    };
+    let jobs = dashboard.schedules.jobs(account, &newest_jobs(LISTED)).await?.jobs;
+    let shown = Shown {
+        overview,
+        failing: dashboard.schedules.list(account, &failing).await?,
+        forecast,
+        next,
+        names: names(&dashboard, account, &jobs).await?,
+        jobs,
+        now: dashboard.clock.now(),
+    };
+    let content = content(&dashboard, &visitor, &shown);
+    Ok(shell::page(&dashboard, &visitor, ("Overview", "Overview"), &content))
+}
+
+fn schedules(field: SortField, descending: bool, limit: u32) -> ScheduleQuery {
+    ScheduleQuery {
+        contains: None,
+        is_enabled: None,
+        http_method: None,
+        is_failing: None,
+        sort: ScheduleSort { field, descending },
+        after: None,
+        offset: 0,
+        limit,
+        max_bytes: PAGE_BYTES,
+    }
+}
+
+fn content(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Markup {
+    html! {
+        h1 { "Overview" }
+        (widgets::account_notes(visitor, &shown.overview))
+        (figures(visitor, shown))
+        @if shown.failing.total > 0 {
+            h2 { "Failing now" }
+            (tables::failures(dashboard, visitor, shown))
+        }
+        @if shown.overview.account.suspended_at.is_none() {
+            (load::chart(shown.forecast.as_deref(), visitor.zone))
+        }
+        h2 { "Last jobs" }
+        @if shown.jobs.is_empty() {
+            p.soft { "There is no job yet." }
+        } @else {
+            (tables::jobs(dashboard, visitor, shown))
+        }
+        @if !shown.next.is_empty() {
+            h2 { "Next runs" }
+            (tables::next_runs(dashboard, visitor, shown))
+        }
+    }
+}
+
+fn figures(visitor: &Visitor, shown: &Shown) -> Markup {
+    let AccountOverview { plan, usage, jobs_this_month, .. } = &shown.overview;
+    html! {
+        dl.figures {
+            div { dt { "Failing now" } dd { (shown.failing.total) } }
+            div {
+                dt {
+                    "Schedules" @if let Some(most) = plan.schedules { " of " (most) }
+                }
+                dd { (usage.schedules) }
+            }
+            div {
+                dt {
+                    "Jobs this month" @if let Some(most) = plan.jobs_per_month { " of " (most) }
+                }
+                dd { (jobs_this_month) }
+            }
+            @if let Some(at) = shown.next.first().and_then(|schedule| schedule.next_tick) {
+                div {
+                    dt { "Next run" }
+                    dd { (time::relative(at, shown.now, visitor.zone)) }
+                }
+            }
+        }
+    }
+}

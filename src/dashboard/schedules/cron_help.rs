@@ -1,0 +1,86 @@
+//! The meaning of a cron expression: in words, as next runs, with warnings; or what is wrong.
+
+use axum::extract::State;
+use axum::response::Response;
+use chrono_tz::Tz;
+use http::StatusCode;
+use maud::{Markup, html};
+use serde_json::json;
+
+use crate::dashboard::form::{FormFields, request};
+use crate::dashboard::shell::html_response;
+use crate::dashboard::table::{self, Column::Text};
+use crate::dashboard::text::sentence;
+use crate::dashboard::visitor::Visitor;
+use crate::dashboard::{Dashboard, DashboardParts, PageError, time};
+use crate::domain::cron::{self, Cron, FutureRun, parse_timezone};
+use crate::schedules::PreviewRequest;
+
+/// Answers with the part of a page that the script puts below the expression.
+pub(super) async fn show(
+    State(dashboard): State<Dashboard>,
+    _: Visitor,
+    fields: FormFields,
+) -> Result<Response, PageError> {
+    let (expression, timezone) = (fields.text("cronExpression"), fields.text("timezone"));
+    Ok(html_response(StatusCode::OK, explain(&dashboard, expression, timezone)?))
+}
+
+/// Renders the meaning of an expression.
+pub(super) fn explain(
+    dashboard: &DashboardParts,
+    expression: &str,
+    timezone: &str,
+) -> Result<Markup, PageError> {
+    let (expression, timezone) = (expression.trim(), timezone.trim());
+    if expression.is_empty() {
+        return Ok(html! {
+            p.hint {
+                "Five fields: minute, hour, day of month, month, day of week. "
+                code { "30 9 * * MON-FRI" } " is 09:30 from Monday to Friday."
+            }
+        });
+    }
+    if let Err(error) = Cron::parse(expression) {
+        let reason = format!("not a cron expression: {}", error.reason(expression));
+        return Ok(html! { p.message { (sentence(&reason)) } });
+    }
+    let Ok(zone) = parse_timezone(timezone) else {
+        return Ok(html! {
+            p.message { "Choose a time zone from the list, such as Europe/Berlin, to see runs." }
+        });
+    };
+    let question = json!({ "cronExpression": expression, "timezone": timezone });
+    let preview = dashboard.schedules.preview(request::<PreviewRequest>(&question)?)?;
+    Ok(html! {
+        p { strong { (sentence(&preview.description)) } }
+        @for warning in &preview.warnings { p.note { (warning) } }
+        (runs(&preview.runs, zone))
+    })
+}
+
+/// Renders runs in a zone and in UTC, with the effects of clock changes.
+pub(super) fn runs(runs: &[FutureRun], zone: Tz) -> Markup {
+    let has_notes = runs.iter().any(|run| run.note.is_some());
+    let local = format!("Next runs, {}", zone.name());
+    let columns = [Text(&local), Text("UTC"), Text("Clock change")];
+    let shown = if has_notes { &columns[..] } else { &columns[..2] };
+    table::render(
+        "Next runs",
+        shown,
+        &html! {
+            @for run in runs {
+                tr {
+                    td { (time::instant(run.utc, zone)) }
+                    td { (time::instant(run.utc, Tz::UTC)) }
+                    @if has_notes { td { (run.note.as_deref().unwrap_or_default()) } }
+                }
+            }
+        },
+    )
+}
+
+/// Returns the meaning of an expression as a sentence; empty if it is no expression.
+pub(super) fn reading(expression: &str) -> String {
+    Cron::parse(expression).map(|cron| cron::describe(&cron)).unwrap_or_default()
+}

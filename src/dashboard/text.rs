@@ -1,0 +1,17 @@
+//! Stored texts and those of commands, as pages show them.
+
+use std::collections::BTreeMap;
+
+/// Makes a sentence of an error's text: a capital letter at the start, a full stop at the end.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}
+
+/// Returns the headers of a stored text, a JSON object of strings, sorted by name.
+pub(super) fn read_headers(text: Option<&str>) -> Vec<(String, String)> {
+    let headers = text.and_then(|text| serde_json::from_str::<BTreeMap<String, String>>(text).ok());
+    headers.unwrap_or_default().into_iter().collect()
+}

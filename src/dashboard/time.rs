@@ -1,0 +1,78 @@
+//! Times and durations as pages show them.
+
+use std::time::Duration;
+
+use chrono_tz::Tz;
+use maud::{Markup, html};
+
+use crate::domain::Timestamp;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// Renders an instant in the visitor's zone, such as `25 Nov 2026, 17:40:05`. The title is in UTC.
+pub(super) fn instant(at: Timestamp, zone: Tz) -> Markup {
+    let local = at.to_utc().with_timezone(&zone);
+    let utc = at.to_utc().format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string();
+    html! {
+        time datetime=(at) title=(utc) { (local.format("%e %b %Y, %H:%M:%S").to_string().trim()) }
+    }
+}
+
+/// Renders an instant by its distance from now, such as `in 5 min` or `2 h ago`. The title has the
+/// instant.
+pub(super) fn relative(at: Timestamp, now: Timestamp, zone: Tz) -> Markup {
+    let local = at.to_utc().with_timezone(&zone).format("%e %b %Y, %H:%M:%S %Z").to_string();
+    let text = if at > now {
+        format!("in {}", rough(at.since(now)))
+    } else if now.since(at) < Duration::from_secs(1) {
+        "just now".to_owned()
+    } else {
+        format!("{} ago", rough(now.since(at)))
+    };
+    html! { time datetime=(at) title=(local.trim()) { (text) } }
+}
+
+/// Returns a duration in its largest unit: `45 s`, `5 min`, `3 h`, `2 d`.
+pub(super) fn rough(span: Duration) -> String {
+    match span.as_secs() {
+        seconds if seconds < MINUTE => format!("{seconds} s"),
+        seconds if seconds < HOUR => format!("{} min", seconds / MINUTE),
+        seconds if seconds < 2 * DAY => format!("{} h", seconds / HOUR),
+        seconds => format!("{} d", seconds / DAY),
+    }
+}
+
+/// Returns a duration of milliseconds: `480 ms`, `1.5 s`, `2 min 5 s`.
+pub(super) fn millis(ms: u32) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", f64::from(ms) / 1_000.0),
+        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_in_the_unit_that_people_use() {
+        let texts =
+            [5, 59, 60, 3_599, 3_600, 2 * DAY - 1, 2 * DAY].map(|s| rough(Duration::from_secs(s)));
+        assert_eq!(texts, ["5 s", "59 s", "1 min", "59 min", "1 h", "47 h", "2 d"]);
+        assert_eq!([0, 999, 1_500, 125_000].map(millis), ["0 ms", "999 ms", "1.5 s", "2 min 5 s"]);
+    }
+
+    #[test]
+    fn an_instant_is_shown_in_the_zone_and_told_in_utc() {
+        let at: Timestamp = "2026-07-01T22:30:00Z".parse().expect("an instant");
+        let text = instant(at, Tz::Europe__Berlin).into_string();
+        assert!(text.contains(">2 Jul 2026, 00:30:00<"), "{text}");
+        assert!(text.contains("2026-07-01 22:30:00.000 UTC"), "{text}");
+        let before = at.minus(Duration::from_secs(300));
+        assert!(relative(at, before, Tz::UTC).into_string().contains(">in 5 min<"));
+        assert!(relative(before, at, Tz::UTC).into_string().contains(">5 min ago<"));
+    }
+}

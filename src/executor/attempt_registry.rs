@@ -1,0 +1,210 @@
+//! The attempts under way, from their claims until their outcomes are committed.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot};
+
+use crate::domain::{AccountId, JobId};
+
+/// The reason why an attempt is ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::executor) enum Abort {
+    /// A user cancelled the job, or its account was deleted.
+    Cancelled,
+    /// This replica stops.
+    Released,
+}
+
+/// The attempts under way.
+#[derive(Default)]
+pub(in crate::executor) struct AttemptRegistry {
+    attempts: Mutex<Attempts>,
+    idle: Notify,
+}
+
+#[derive(Default)]
+struct Attempts {
+    /// After a claim was lost, the next attempt of the same job may run beside the earlier one.
+    entries: BTreeMap<(JobId, u8), RegisteredAttempt>,
+    /// The number of batches being fired or claimed whose attempts enter afterwards.
+    coming: usize,
+    /// Set when all attempts were aborted. Attempts that enter later are aborted, too.
+    closed: Option<Abort>,
+}
+
+struct RegisteredAttempt {
+    /// `None` for an attempt that cannot be sent and ends at once.
+    account: Option<AccountId>,
+    /// Aborts the attempt; `None` once that was done.
+    abort: Option<oneshot::Sender<Abort>>,
+}
+
+impl RegisteredAttempt {
+    /// Aborts the attempt. Returns `true` if its task has not finished and was not aborted before.
+    fn abort(&mut self, why: Abort) -> bool {
+        self.abort.take().is_some_and(|abort| abort.send(why).is_ok())
+    }
+}
+
+/// An attempt's entry among those under way. Dropping it removes the entry, however the attempt
+/// ended.
+pub(in crate::executor) struct AttemptGuard {
+    running: Arc<AttemptRegistry>,
+    job: JobId,
+    attempt: u8,
+}
+
+/// Attempts that have been announced and have not entered yet.
+pub(in crate::executor) struct AnnouncedAttempts(Arc<AttemptRegistry>);
+
+impl AttemptRegistry {
+    /// Enters an attempt; `None` if it is there already. The receiver gets the reason if the
+    /// attempt is aborted.
+    pub(in crate::executor) fn enter(
+        self: &Arc<Self>,
+        job: JobId,
+        attempt: u8,
+        account: Option<AccountId>,
+    ) -> Option<(AttemptGuard, oneshot::Receiver<Abort>)> {
+        let (abort, aborted) = oneshot::channel();
+        let mut attempts = self.lock();
+        if attempts.entries.contains_key(&(job, attempt)) {
+            return None;
+        }
+        let abort = match attempts.closed {
+            Some(why) => abort.send(why).map_or(None, |()| None),
+            None => Some(abort),
+        };
+        attempts.entries.insert((job, attempt), RegisteredAttempt { account, abort });
+        Some((AttemptGuard { running: self.clone(), job, attempt }, aborted))
+    }
+
+    /// Announces attempts that will enter before the returned guard is dropped.
+    pub(in crate::executor) fn announce(self: &Arc<Self>) -> AnnouncedAttempts {
+        self.lock().coming += 1;
+        AnnouncedAttempts(self.clone())
+    }
+
+    /// Returns the number of attempts under way.
+    pub(in crate::executor) fn len(&self) -> usize {
+        self.lock().entries.len()
+    }
+
+    /// Aborts the attempts of these jobs. Returns how many of them had not finished.
+    pub(in crate::executor) fn abort(&self, jobs: &[JobId], why: Abort) -> usize {
+        let mut attempts = self.lock();
+        let of_job = |job: &JobId| {
+            let own = attempts.entries.range_mut((*job, u8::MIN)..=(*job, u8::MAX));
+            own.map(|(_, entry)| usize::from(entry.abort(why))).sum::<usize>()
+        };
+        jobs.iter().map(of_job).sum()
+    }
+
+    /// Aborts the attempts of these accounts.
+    pub(in crate::executor) fn abort_of(&self, accounts: &[AccountId], why: Abort) {
+        if accounts.is_empty() {
+            return;
+        }
+        for entry in self.lock().entries.values_mut() {
+            if entry.account.is_some_and(|account| accounts.contains(&account)) {
+                entry.abort(why);
+            }
+        }
+    }
+
+    /// Aborts all attempts, and those that enter later. Returns how many of them had not finished.
+    pub(in crate::executor) fn abort_all(&self, why: Abort) -> usize {
+        let mut attempts = self.lock();
+        attempts.closed = Some(why);
+        attempts.entries.values_mut().map(|entry| usize::from(entry.abort(why))).sum()
+    }
+
+    /// Waits until no attempt is under way and none is announced.
+    pub(in crate::executor) async fn idle(&self) {
+        loop {
+            let notified = self.idle.notified();
+            if self.lock().is_idle() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Attempts {
+    fn is_idle(&self) -> bool {
+        self.entries.is_empty() && self.coming == 0
+    }
+}
+
+impl Drop for AttemptGuard {
+    fn drop(&mut self) {
+        let mut attempts = self.running.lock();
+        attempts.entries.remove(&(self.job, self.attempt));
+        if attempts.is_idle() {
+            self.running.idle.notify_waiters();
+        }
+    }
+}
+
+impl Drop for AnnouncedAttempts {
+    fn drop(&mut self) {
+        let mut attempts = self.0.lock();
+        attempts.coming -= 1;
+        if attempts.is_idle() {
+            self.0.idle.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Timestamp;
+
+    fn job() -> JobId {
+        JobId::new(Timestamp::from_millis(0), 1)
+    }
+
+    #[test]
+    fn two_attempts_of_a_job_are_two() {
+        let running = Arc::new(AttemptRegistry::default());
+        let (first, mut late) = running.enter(job(), 1, None).expect("new");
+        let (second, mut aborted) = running.enter(job(), 2, None).expect("new");
+        assert!(running.enter(job(), 2, None).is_none(), "it runs already");
+        assert_eq!(running.len(), 2);
+        drop(second);
+        assert_eq!(running.len(), 1, "the first one still runs");
+        assert!(aborted.try_recv().is_err());
+        assert_eq!(running.abort(&[job()], Abort::Cancelled), 1);
+        assert_eq!(late.try_recv(), Ok(Abort::Cancelled));
+        assert_eq!(running.abort_all(Abort::Released), 0, "it has been told");
+        drop(first);
+        assert_eq!(running.len(), 0);
+    }
+
+    #[test]
+    fn the_attempts_of_an_account_are_aborted() {
+        let running = Arc::new(AttemptRegistry::default());
+        let [one, two] = [1, 2].map(|byte| AccountId::from_bytes([byte; 16]));
+        let (_first, mut of_one) = running.enter(job(), 1, Some(one)).expect("new");
+        let (_second, mut of_two) = running.enter(job(), 2, Some(two)).expect("new");
+        running.abort_of(&[], Abort::Cancelled);
+        running.abort_of(&[two], Abort::Cancelled);
+        assert_eq!(of_two.try_recv(), Ok(Abort::Cancelled));
+        assert!(of_one.try_recv().is_err());
+    }
+
+    #[test]
+    fn an_attempt_that_enters_after_all_were_aborted_is_aborted() {
+        let running = Arc::new(AttemptRegistry::default());
+        assert_eq!(running.abort_all(Abort::Released), 0);
+        let (_place, mut aborted) = running.enter(job(), 1, None).expect("new");
+        assert_eq!(aborted.try_recv(), Ok(Abort::Released));
+    }
+}

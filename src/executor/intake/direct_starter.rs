@@ -1,0 +1,198 @@
+//! Starts jobs as soon as they are made, past the queue.
+//!
+//! When the executor beside a leader has room, the statement that makes the leader's jobs also
+//! claims them: they need no ticket and no claim of their own. A job that a user asks for beside an
+//! executor with room needs no ticket either (`handover`). Such jobs overtake no tickets: while
+//! tickets wait for room in this executor, nothing starts here, and while tickets wait for an
+//! account or a host, nothing of that account or host does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::start::Start;
+use crate::domain::JobId;
+use crate::domain::ticket::Ticket;
+use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::executor::attempt_registry::AnnouncedAttempts;
+use crate::executor::capacity::slot_queue::{QueueBusy, QueueTurn, SlotQueue};
+use crate::executor::capacity::slots::Slot;
+use crate::executor::shared::ExecutorShared;
+use crate::local_executor::{Runner, Started, Starter};
+use crate::runtime::faults::Point;
+use crate::runtime::{Moment, TaskKind, Tasks};
+use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
+
+/// The longest wait for the turn while the dispatcher takes slots. The queue's server, which the
+/// dispatcher asks meanwhile, may hang.
+const LONGEST_TURN: Duration = Duration::from_millis(50);
+
+/// Starts jobs on behalf of leaders and commands of the same replica.
+#[derive(Clone)]
+pub struct DirectStarter {
+    shared: Arc<ExecutorShared>,
+    /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
+    outcomes: mpsc::WeakSender<FinishedAttempt>,
+    tasks: Tasks,
+    line: Arc<SlotQueue>,
+    handed: mpsc::Sender<Ticket>,
+}
+
+impl DirectStarter {
+    pub(in crate::executor) fn new(
+        shared: Arc<ExecutorShared>,
+        outcomes: mpsc::WeakSender<FinishedAttempt>,
+        tasks: Tasks,
+        handed: mpsc::Sender<Ticket>,
+    ) -> Self {
+        Self { shared, outcomes, tasks, line: Arc::default(), handed }
+    }
+
+    pub(in crate::executor) fn shared(&self) -> &Arc<ExecutorShared> {
+        &self.shared
+    }
+
+    pub(in crate::executor) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Returns the channel in which attempts hand in their outcomes; `None` after a stop has begun.
+    pub(in crate::executor) fn outcomes(&self) -> Option<mpsc::Sender<FinishedAttempt>> {
+        self.outcomes.upgrade().filter(|_| !self.tasks.stopping().is_cancelled())
+    }
+
+    /// Bundles the parts that are needed to start the jobs that have slots.
+    pub(in crate::executor) fn start(
+        &self,
+        outcomes: mpsc::Sender<FinishedAttempt>,
+        slots: HashMap<JobId, Slot>,
+        leased: Moment,
+    ) -> Start {
+        Start { shared: self.shared.clone(), outcomes, tasks: self.tasks.clone(), slots, leased }
+    }
+
+    /// Takes slots for those of the tickets that may start past the queue; for none after a stop
+    /// has begun.
+    pub(in crate::executor) async fn reserve(
+        &self,
+        tickets: &[Ticket],
+        patience: Duration,
+    ) -> HashMap<JobId, Slot> {
+        let ExecutorShared { account_concurrency, slots, clock, .. } = &*self.shared;
+        // Jobs of accounts with a share are left to the dispatcher, which counts their attempts.
+        let Ok(limits) = account_concurrency.of(tickets, clock.monotonic()).await else {
+            return HashMap::new();
+        };
+        let may_start = |ticket: &&Ticket| !limits.contains_key(&ticket.account);
+        let tickets: Vec<Ticket> = tickets.iter().filter(may_start).copied().collect();
+        let Ok(_place) = self.wait(tickets.len(), patience).await else { return HashMap::new() };
+        if self.tasks.stopping().is_cancelled() {
+            return HashMap::new();
+        }
+        let turn = tokio::select! {
+            turn = slots.turn() => turn,
+            () = clock.sleep(LONGEST_TURN) => return HashMap::new(),
+        };
+        slots.reserve(&tickets, clock.monotonic(), &turn)
+    }
+
+    /// Waits for slots, unless other executors could run the jobs. While the returned place is
+    /// held, no other leader gets slots.
+    async fn wait(
+        &self,
+        wanted: usize,
+        patience: Duration,
+    ) -> std::result::Result<Option<QueueTurn<'_>>, QueueBusy> {
+        let ExecutorShared { slots, clock, account_concurrency, .. } = &*self.shared;
+        let may_wait = !patience.is_zero() && self.line.is_worth(clock, wanted);
+        if !may_wait || !account_concurrency.is_alone().await {
+            return if self.line.is_empty() { Ok(None) } else { Err(QueueBusy) };
+        }
+        tokio::select! {
+            place = self.line.wait(slots, clock, wanted, patience) => place.map(Some),
+            () = self.tasks.stopping().cancelled() => Err(QueueBusy),
+        }
+    }
+}
+
+#[async_trait]
+impl Starter for DirectStarter {
+    async fn fire(
+        &self,
+        fences: &[Fence],
+        wanted: Vec<(Firing, Ticket)>,
+        patience: Duration,
+    ) -> std::result::Result<Started, Vec<(Firing, Ticket)>> {
+        // Announced before the check for a stop: the stop then waits for these attempts.
+        let coming = self.shared.running.announce();
+        let Some(outcomes) = self.outcomes() else { return Err(wanted) };
+        let Ok(leased) = self.shared.lease.ensure().await else { return Err(wanted) };
+        let tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
+        let slots = self.reserve(&tickets, patience).await;
+        if slots.is_empty() {
+            return Err(wanted);
+        }
+        let (fired, left): (Vec<_>, Vec<_>) =
+            wanted.into_iter().partition(|(_, ticket)| slots.contains_key(&ticket.job));
+        let fired: Vec<Firing> = fired.into_iter().map(|(firing, _)| firing).collect();
+        let start = self.start(outcomes, slots, leased);
+        // Fires in a task of its own: a leader that is stopped must not take claimed jobs with it.
+        let work = run(start, fences.to_vec(), fired.clone(), coming);
+        let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
+        let FiringResult { outcome, started, took } = done.unwrap_or_else(FiringResult::lost);
+        Ok(Started { fired, started, outcome, left, took })
+    }
+}
+
+impl Runner for DirectStarter {
+    fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket> {
+        let is_left = |ticket: &&Ticket| self.handed.try_send(**ticket).is_err();
+        tickets.iter().filter(is_left).copied().collect()
+    }
+}
+
+/// The result of firing a batch.
+struct FiringResult {
+    outcome: Result<Fired>,
+    started: Vec<JobId>,
+    took: Duration,
+}
+
+impl FiringResult {
+    fn lost() -> Self {
+        let why = "the task that fires the batch ended without a result";
+        // The task may have fired the batch or not, so this counts as a lost answer.
+        let outcome = Err(StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why));
+        Self { outcome, started: Vec::new(), took: Duration::ZERO }
+    }
+}
+
+/// Fires a batch, claims its jobs and starts them. After a lost answer, another task asks for the
+/// claims, and the leader goes on.
+async fn run(
+    mut start: Start,
+    fences: Vec<Fence>,
+    firings: Vec<Firing>,
+    _coming: AnnouncedAttempts,
+) -> FiringResult {
+    let (asked, began) = (start.claim(), start.shared.clock.monotonic());
+    let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;
+    let took = start.shared.clock.monotonic().saturating_sub(began);
+    match fired {
+        Ok((fired, claims)) => {
+            Point::AfterStart.reach();
+            let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
+            let started =
+                claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
+            start.begin(claims, asked).await;
+            FiringResult { outcome: Ok(fired), started, took }
+        }
+        Err(error) => {
+            start.recall(asked, &error);
+            FiringResult { outcome: Err(error), started: Vec::new(), took }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The result of one round of the leader.
+
+use crate::runtime::RunError;
+
+/// The result of a round.
+#[derive(Default)]
+pub(super) struct PassReport {
+    pub(super) served: usize,
+    pub(super) unserved: usize,
+    pub(super) fired: usize,
+    pub(super) unfired: usize,
+    /// The number of shards that could not be served and of batches that could not be fired.
+    pub(super) failed: usize,
+    /// The error of the last of these failures.
+    pub(super) error: Option<RunError>,
+    /// `true` if a hint arrived that some of the shards may have missed.
+    pub(super) is_hinted: bool,
+}
+
+impl PassReport {
+    /// Returns `true` if every attempt to serve a shard failed, or every batch.
+    pub(super) fn is_vain(&self) -> bool {
+        self.unserved > 0 && self.served == 0 || self.unfired > 0 && self.fired == 0
+    }
+
+    pub(super) fn fail(&mut self, error: RunError) {
+        self.failed += 1;
+        self.error = Some(error);
+    }
+}

@@ -1,0 +1,15 @@
+//! Stores in temporary folders, for tests.
+
+use tempfile::TempDir;
+
+use super::{SqliteSettings, SqliteStore};
+use crate::store::encryption::cipher::sealer;
+
+/// Returns an empty store with all migrations, and the folder of its file.
+pub(in crate::store::sqlite) async fn store() -> (SqliteStore, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = SqliteSettings::new(folder.path().join("store.db"));
+    let store = SqliteStore::open(&settings, &sealer()).await.expect("open");
+    store.migrate().await.expect("migrate");
+    (store, folder)
+}
