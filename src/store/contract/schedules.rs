@@ -156,7 +156,8 @@ pub struct ScheduleQuery {
     pub is_enabled: Option<bool>,
     /// Only schedules with this HTTP method.
     pub http_method: Option<HttpMethod>,
-    /// Only schedules whose last job failed, or only those without failures in a row.
+    /// Only enabled schedules whose last job failed, or only the other ones. A paused schedule does
+    /// not fail any more, whatever its last job did.
     pub is_failing: Option<bool>,
     /// The order.
     pub sort: ScheduleSort,

@@ -24,4 +24,12 @@ async fn failing_schedules_and_the_load_are_shown() {
     let (found, page) = listed("outcome=failing").await;
     assert!(found && page.contains("<option value=\"failing\" selected>"), "{page}");
     assert!(!listed("outcome=fine").await.0);
+
+    // A paused schedule does not fail any more.
+    let mut store = service.store().await;
+    sqlx::query("UPDATE schedules SET is_enabled = 0").execute(&mut store).await.expect("paused");
+    let page = user.get("/dashboard").await;
+    page.shows(200, &["<dt>Failing now</dt><dd>0</dd>"]).hides(&["Failing now</h2>"]);
+    assert!(!listed("outcome=failing").await.0);
+    assert!(listed("outcome=fine").await.0);
 }

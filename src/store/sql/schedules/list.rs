@@ -137,8 +137,17 @@ fn push_filters(sql: &mut Builder, dialect: Dialect, account: AccountId, query: 
     if let Some(method) = query.http_method {
         sql.push(" AND v.http_method = ").bind(method);
     }
-    if let Some(is_failing) = query.is_failing {
-        sql.push(" AND st.consecutive_failures ").push(if is_failing { "> 0" } else { "= 0" });
+    match query.is_failing {
+        // The flag comes first: rows of paused schedules then need no look-up of their state.
+        Some(true) => {
+            sql.push(" AND s.is_enabled = ").bind(true);
+            sql.push(" AND st.consecutive_failures > 0");
+        }
+        Some(false) => {
+            sql.push(" AND (s.is_enabled = ").bind(false);
+            sql.push(" OR st.consecutive_failures = 0)");
+        }
+        None => {}
     }
     if let Some(text) = &query.contains {
         // lower() changes ASCII only (in PostgreSQL by the columns' collation), like

@@ -115,12 +115,14 @@ pub async fn filters_and_totals(w: &World) {
 }
 
 pub async fn failing_ones_have_failures_in_a_row(w: &World) {
-    for (name, ends) in [
-        ("failing", vec![End::Succeeded, End::Failed(failure())]),
-        ("recovered", vec![End::Failed(failure()), End::Succeeded]),
-        ("new", vec![]),
+    for (name, is_enabled, ends) in [
+        ("failing", true, vec![End::Succeeded, End::Failed(failure())]),
+        ("recovered", true, vec![End::Failed(failure()), End::Succeeded]),
+        ("new", true, vec![]),
+        ("paused", false, vec![End::Failed(failure())]),
     ] {
-        let id = w.schedule_with(|new| new.name = name.into()).await;
+        let change = |new: &mut NewSchedule| (new.name, new.is_enabled) = (name.into(), is_enabled);
+        let id = w.schedule_with(change).await;
         for (number, end) in (1..).zip(ends) {
             let job = w.manual_job(id, minute(number)).await;
             w.run(minute(number), job, end).await;
@@ -128,10 +130,12 @@ pub async fn failing_ones_have_failures_in_a_row(w: &World) {
     }
     let query = |is_failing| ScheduleQuery { is_failing, ..every_schedule() };
     assert_eq!(names(w, query(Some(true))).await, ["failing"]);
-    assert_eq!(names(w, query(Some(false))).await, ["new", "recovered"]);
+    assert_eq!(names(w, query(Some(false))).await, ["new", "paused", "recovered"]);
+    let paused = ScheduleQuery { is_enabled: Some(false), ..query(Some(true)) };
+    assert!(names(w, paused).await.is_empty(), "a paused schedule is not failing now");
     let latest = ScheduleSort { field: SortField::LastRun, descending: true };
     let page = list(w, &ScheduleQuery { sort: latest, limit: 1, ..query(Some(false)) }).await;
-    assert_eq!((page.schedules[0].name.as_str(), page.total), ("recovered", 2));
+    assert_eq!((page.schedules[0].name.as_str(), page.total), ("recovered", 3));
     assert!(page.has_more);
 }
 
