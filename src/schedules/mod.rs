@@ -47,7 +47,7 @@ pub use import::{
 pub use job_watches::{JobWatch, JobWatches, WatchedJob};
 pub use preview::Preview;
 pub use requests::{PreviewRequest, ScheduleCreation, ScheduleSwitch, ScheduleUpdate};
-pub use test_request::{LONGEST_TEST, TestResult, TestedSchedule};
+pub use test_request::{CheckedTest, LONGEST_TEST, TestResult, TestedSchedule};
 
 use crate::domain::call::Call;
 use crate::domain::plan::Plans;

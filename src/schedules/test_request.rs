@@ -46,26 +46,44 @@ pub struct TestResult {
     pub outcome: Outcome,
 }
 
+/// A test request that has passed all checks and can be sent.
+pub struct CheckedTest {
+    account: AccountId,
+    definition: Definition,
+    request: Request,
+}
+
 impl Schedules {
-    /// Sends the request of a schedule once. Nothing is stored and no job is made, so there is no
-    /// entry in the audit log either. The caller limits the rate.
+    /// Checks the request of a schedule before it is sent once. Nothing is sent, so the caller does
+    /// not count this against the rate limit of test requests.
     ///
     /// # Errors
     /// If the schedule could not be saved as it is, or its account may not make jobs.
-    pub async fn test_request(
+    pub async fn check_test_request(
         &self,
         account: AccountId,
         tested: TestedSchedule,
-    ) -> Result<TestResult, CommandError> {
+    ) -> Result<CheckedTest, CommandError> {
         let parts = self.0.clone();
         self.run(async move {
             let plan = parts.admit(account).await?;
             quota(&plan)?;
-            let now = parts.clock.now();
-            let definition = parts.tested(account, tested, &plan, now).await?;
-            parts.send_test(account, &definition, now).await
+            let definition = parts.tested(account, tested, &plan, parts.clock.now()).await?;
+            let request = Request::of(&definition)
+                .map_err(|failure| FieldErrors::of("headers", failure.message))?;
+            Ok(CheckedTest { account, definition, request })
         })
         .await
+    }
+
+    /// Sends a checked request once. Nothing is stored and no job is made, so there is no entry in
+    /// the audit log either. The caller limits the rate.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn send_test_request(&self, test: CheckedTest) -> Result<TestResult, CommandError> {
+        let parts = self.0.clone();
+        self.run(async move { parts.send_test(test).await }).await
     }
 }
 
@@ -97,20 +115,15 @@ impl ScheduleParts {
         Ok(draft.definition)
     }
 
-    async fn send_test(
-        &self,
-        account: AccountId,
-        definition: &Definition,
-        now: Timestamp,
-    ) -> Result<TestResult, CommandError> {
+    async fn send_test(&self, test: CheckedTest) -> Result<TestResult, CommandError> {
+        let CheckedTest { account, definition, mut request } = test;
+        let now = self.clock.now();
         let timeout = Duration::from_secs(definition.timeout_seconds.into()).min(LONGEST_TEST);
-        let mut request = Request::of(definition)
-            .map_err(|failure| FieldErrors::of("headers", failure.message))?;
         let id = TestRequestId::new(now, self.random.bits()).to_string();
         let key = HeaderValue::try_from(id.as_str()).expect("ids are ASCII");
         request.headers.entry(IDEMPOTENCY_KEY).or_insert(key);
         request.headers.insert(IS_TEST, HeaderValue::from_static("true"));
-        let secrets = self.signing_secrets(account, definition, now).await?;
+        let secrets = self.signing_secrets(account, &definition, now).await?;
         let exchange = match secrets {
             Ok(secrets) => {
                 if definition.sign_requests {

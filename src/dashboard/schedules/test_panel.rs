@@ -44,28 +44,33 @@ pub(super) fn place(panel: Option<&Markup>) -> Markup {
     }
 }
 
-/// Sends the request of a form once.
+/// Sends the request of a form once. Only a request that is sent counts against the rate limit of
+/// the account: a person who corrects a form loses none.
 pub(super) async fn run(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     tested: TestedSchedule,
 ) -> Result<TestAnswer, PageError> {
-    let (account, now) = (visitor.account(), dashboard.clock.now());
-    if let Err(throttled) = dashboard.throttle.test_request(account, now).await {
+    let account = visitor.account();
+    let checked = match dashboard.schedules.check_test_request(account, tested).await {
+        Ok(checked) => checked,
+        Err(CommandError::Invalid(errors)) => {
+            return Ok(TestAnswer::Invalid(Messages::of_fields(errors)));
+        }
+        Err(error @ (CommandError::LimitExceeded(_) | CommandError::Suspended)) => {
+            return Ok(TestAnswer::Panel(refused(&error.to_string())));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Err(throttled) = dashboard.throttle.test_request(account, dashboard.clock.now()).await {
         let next = throttled.until.to_utc().format("%H:%M:%S UTC");
         let why = format!(
             "Your account has sent too many test requests. The next one is possible after {next}"
         );
         return Ok(TestAnswer::Panel(refused(&why)));
     }
-    match dashboard.schedules.test_request(account, tested).await {
-        Ok(result) => Ok(TestAnswer::Panel(panel(&result, visitor))),
-        Err(CommandError::Invalid(errors)) => Ok(TestAnswer::Invalid(Messages::of_fields(errors))),
-        Err(error @ (CommandError::LimitExceeded(_) | CommandError::Suspended)) => {
-            Ok(TestAnswer::Panel(refused(&error.to_string())))
-        }
-        Err(error) => Err(error.into()),
-    }
+    let result = dashboard.schedules.send_test_request(checked).await?;
+    Ok(TestAnswer::Panel(panel(&result, visitor)))
 }
 
 fn refused(why: &str) -> Markup {

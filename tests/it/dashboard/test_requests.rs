@@ -151,6 +151,19 @@ async fn an_invalid_form_is_not_sent() {
 }
 
 #[tokio::test]
+async fn invalid_forms_do_not_count_against_the_limit() {
+    let (service, ann) = with_owner(&[]).await;
+    let url = service.target.url("/ok");
+    let wrong = form(&url, &[("cronExpression", "61 * * * *")]);
+    // More than the limit of a minute, even if a minute ends meanwhile.
+    for _ in 0..21 {
+        ann.with_script().post(NEW, &wrong).await.shows(200, &["minute 61"]);
+    }
+    ann.with_script().post(NEW, &form(&url, &[])).await.shows(200, &["Success"]);
+    assert_eq!(service.target.count(), 1);
+}
+
+#[tokio::test]
 async fn a_schedule_is_tested_with_the_changes_of_the_form() {
     let (service, ann) = with_owner(&[]).await;
     let url = service.target.url("/ok");
