@@ -19,8 +19,12 @@ use crate::outbound::{Client, OutboundSettings, Request, SetupError};
 use crate::runtime::{Clock, Random, Tasks};
 use crate::store::INSTALLATION;
 
-/// The timeout of a call to the provider.
+/// The timeout of a call to the provider, and of the fetch of the discovery document and the keys
+/// together.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of a whole step of a sign-in, with its wait for the fetch of another one. It is
+/// shorter than the 30 s of a request, so that the person gets a page that says what failed.
+const STEP_PATIENCE: Duration = Duration::from_secs(20);
 /// The time for which the discovery document and the keys are cached.
 const CACHED: Duration = Duration::from_secs(3_600);
 /// The age up to which they are used if the provider does not answer.
@@ -128,8 +132,12 @@ impl OidcProvider {
     /// Starts a sign-in.
     ///
     /// # Errors
-    /// If the discovery document or the keys cannot be fetched.
+    /// If the discovery document or the keys cannot be fetched within 20 seconds.
     pub async fn start(&self) -> Result<OidcStart, OidcError> {
+        self.in_time(STEP_PATIENCE, self.begin()).await
+    }
+
+    async fn begin(&self) -> Result<OidcStart, OidcError> {
         let OidcProviderInner { settings, random, .. } = &*self.0;
         let discovered = self.discovered().await?;
         let attempt = OidcAttempt::new(Token::new(|bytes| random.fill(bytes)));
@@ -151,8 +159,29 @@ impl OidcProvider {
     /// Ends a sign-in with the provider's answer, and returns the person.
     ///
     /// # Errors
-    /// If the answer refuses the sign-in or cannot be verified.
-    pub async fn finish(
+    /// If the answer refuses the sign-in or cannot be verified, or if the provider does not answer
+    /// all calls within 20 seconds.
+    pub async fn finish(&self, answer: AttemptAnswer<'_>) -> Result<VerifiedIdentity, OidcError> {
+        self.in_time(STEP_PATIENCE, self.exchange(answer)).await
+    }
+
+    /// Carries out calls to the provider within a limit.
+    async fn in_time<T>(
+        &self,
+        limit: Duration,
+        calls: impl Future<Output = Result<T, OidcError>>,
+    ) -> Result<T, OidcError> {
+        tokio::select! {
+            biased;
+            result = calls => result,
+            () = self.0.clock.sleep(limit) => {
+                let seconds = limit.as_secs();
+                Err(OidcError::Unreachable(format!("its answers take more than {seconds} s")))
+            }
+        }
+    }
+
+    async fn exchange(
         &self,
         AttemptAnswer { attempt, answer }: AttemptAnswer<'_>,
     ) -> Result<VerifiedIdentity, OidcError> {
@@ -239,7 +268,7 @@ impl OidcProvider {
         {
             return Err(error.clone());
         }
-        let fetched = self.discover().await;
+        let fetched = self.in_time(PATIENCE, self.discover()).await;
         match &fetched {
             Ok(discovered) => {
                 *published = Published { current: Some(discovered.clone()), failed: None };

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::world::{HOME, HOUR, PASSWORD, World, sign_up};
 use crate::harness::openid::{OpenIdFault, OpenIdServer};
+use crate::harness::wait::until;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -120,7 +121,7 @@ impl OidcWorld {
 }
 
 #[track_caller]
-fn oidc_error(refused: Result<SignedIn, UserError>) -> OidcError {
+fn oidc_error<T: std::fmt::Debug>(refused: Result<T, UserError>) -> OidcError {
     match refused {
         Err(UserError::Oidc(error)) => error,
         other => panic!("{other:?}"),
@@ -403,4 +404,51 @@ async fn answers_of_one_address_are_limited() {
     }
     let limited = w.world.users.finish_with_provider(Some(&start.attempt), answer, HOME).await;
     assert!(matches!(limited, Err(UserError::TooMany(_))), "{limited:?}");
+}
+
+/// Moves the clock on when the provider has let `calls` calls wait.
+async fn advance_after(w: &OidcWorld, calls: usize, span: Duration) {
+    until("the provider lets a call wait", async || (w.server.state().hung >= calls).then_some(()))
+        .await;
+    w.world.context.clock.advance(span);
+}
+
+#[tokio::test]
+async fn the_discovery_and_the_keys_share_one_limit() {
+    let w = OidcWorld::new(SignUpMode::Open).await;
+    w.server.state().fault = OpenIdFault::Hanging("");
+    let users = w.world.users.clone();
+    let slow = async {
+        advance_after(&w, 1, Duration::from_secs(9)).await;
+        // The document comes after 9 s; then the keys take more than the second that is left.
+        w.server.state().fault = OpenIdFault::Hanging("/keys");
+        advance_after(&w, 2, Duration::from_secs(1)).await;
+    };
+    let (started, ()) = tokio::join!(users.start_with_provider(), slow);
+    let refused = oidc_error(started);
+    assert!(refused.to_string().contains("take more than 10 s"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_callback_has_one_limit_for_all_calls_to_the_provider() {
+    let w = OidcWorld::new(SignUpMode::Open).await;
+    let (clock, users) = (&w.world.context.clock, &w.world.users);
+    let start = users.start_with_provider().await.expect("started");
+    clock.advance(HOUR);
+    w.server.sign_in(person("1", "ann"));
+    w.server.state().now = clock.now();
+    w.server.rotate_key();
+    let brought = Brought(w.server.visit(&start.url));
+    w.server.state().fault = OpenIdFault::Hanging("");
+    let finished = users.finish_with_provider(Some(&start.attempt), brought.answer(), HOME);
+    let slow = async {
+        // The refresh of the old keys fails. The token comes after 9 s, and its key is unknown.
+        advance_after(&w, 1, Duration::from_secs(10)).await;
+        advance_after(&w, 2, Duration::from_secs(9)).await;
+        w.server.state().fault = OpenIdFault::Hanging("/realm");
+        advance_after(&w, 3, Duration::from_secs(1)).await;
+    };
+    let (finished, ()) = tokio::join!(finished, slow);
+    let refused = oidc_error(finished);
+    assert!(refused.to_string().contains("take more than 20 s"), "{refused}");
 }

@@ -1,6 +1,7 @@
 //! An OpenID provider on a real socket. It signs in the person whom the test names, without asking.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +19,8 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::wait::live_for;
+
 /// The id and the secret of the one client.
 pub const CLIENT: (&str, &str) = ("punctual", "a secret: 100%");
 /// The redirect URI of the client.
@@ -31,6 +34,8 @@ pub enum OpenIdFault {
     None,
     /// Every address answers 503.
     Down,
+    /// No address with this text in its path answers while the fault lasts.
+    Hanging(&'static str),
     /// The discovery document redirects to itself.
     Redirect,
     /// The discovery document is larger than the limit.
@@ -46,6 +51,8 @@ pub struct OpenIdState {
     pub person: Value,
     /// The time of the tokens.
     pub now: Timestamp,
+    /// The number of calls that have waited for the end of `OpenIdFault::Hanging`.
+    pub hung: usize,
     /// The number of times that the keys were fetched.
     pub key_fetches: usize,
     issuer: String,
@@ -86,6 +93,7 @@ impl OpenIdServer {
             fault: OpenIdFault::None,
             person: json!({}),
             now,
+            hung: 0,
             key_fetches: 0,
             issuer,
             key: new_key(),
@@ -208,9 +216,20 @@ impl OpenIdState {
     }
 }
 
+fn is_hanging(state: &Mutex<OpenIdState>, path: &str) -> bool {
+    matches!(locked(state).fault, OpenIdFault::Hanging(part) if path.contains(part))
+}
+
 async fn fail(State(state): Shared, request: Request, next: axum::middleware::Next) -> Response {
     if locked(&state).fault == OpenIdFault::Down {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let path = request.uri().path().to_owned();
+    if is_hanging(&state, &path) {
+        locked(&state).hung += 1;
+        while is_hanging(&state, &path) {
+            live_for(Duration::from_millis(5)).await;
+        }
     }
     next.run(request).await
 }
@@ -231,7 +250,7 @@ async fn describe(State(state): Shared, request: Request) -> Response {
         }
         OpenIdFault::Large => description["filler"] = "x".repeat(200_000).into(),
         OpenIdFault::OtherIssuer => description["issuer"] = format!("{base}/other").into(),
-        OpenIdFault::None | OpenIdFault::Down => {}
+        OpenIdFault::None | OpenIdFault::Down | OpenIdFault::Hanging(_) => {}
     }
     Json(description).into_response()
 }
