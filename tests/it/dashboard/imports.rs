@@ -3,7 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use punctual::domain::plan::Plan;
 use punctual::schedules::ScheduleImports;
 use serde_json::json;
@@ -156,6 +157,22 @@ async fn two_imports_are_in_work_at_once() {
     assert!(third.as_mut().now_or_never().is_none());
     drop(one);
     assert!(third.await.is_some());
+}
+
+#[tokio::test]
+async fn an_import_beyond_two_is_answered_with_a_page_that_says_so() {
+    let (service, ann) = with_owner(&[]).await;
+    // Two imports wait for the lock of the store, so the third one finds no place for a second.
+    let mut store = service.store().await;
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut store).await.expect("locked");
+    let text = b"@daily curl http://a.example/\n".as_slice();
+    let fields = [("text", text), ("timezone", b"UTC"), ("create", b"true")];
+    let mut answers: FuturesUnordered<_> = (0..3).map(|_| send(&ann, &fields)).collect();
+    let first = answers.next().await.expect("an answer");
+    first.shows(503, &["Other imports are in progress", "send the form again", "<h1>"]);
+    sqlx::query("ROLLBACK").execute(&mut store).await.expect("unlocked");
+    while answers.next().await.is_some() {}
+    send(&ann, &fields).await.shows(303, &[]);
 }
 
 #[tokio::test]
