@@ -8,7 +8,7 @@ use axum::routing::get;
 use maud::{Markup, html};
 
 use super::table::Column::{Number, Text};
-use super::visitor::Visitor;
+use super::visitor::{RENEWAL, Visitor};
 use super::{Dashboard, PageError, shell, table, time};
 use crate::inspection::{
     InstallationReport, JOBS_COUNTED, ReplicaStatus, ServerStatus, ShardStatus, WaitingWork,
@@ -29,7 +29,7 @@ async fn show(State(dashboard): State<Dashboard>, visitor: Visitor) -> Result<Re
     }
     let report = dashboard.inspector.report().await;
     let content = html! {
-        div #installation hx-get=(dashboard.path("/installation")) hx-trigger=(AGAIN)
+        div #installation hx-get={ (dashboard.path("/installation")) "?" (RENEWAL) } hx-trigger=(AGAIN)
             hx-select="#installation" hx-swap="outerHTML" {
             h1 { "Installation" }
             (figures(&report))

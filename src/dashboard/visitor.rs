@@ -19,6 +19,9 @@ use crate::store::{Account, Membership};
 /// The part of a query that names the account of a form.
 const ACCOUNT_FIELD: &str = "account";
 
+/// The query by which a page marks the requests that it makes by itself.
+pub(super) const RENEWAL: &str = "renewal=true";
+
 /// A signed-in user who looks at one of the user's accounts.
 pub(super) struct Visitor {
     pub(super) visit: Visit,
@@ -85,18 +88,54 @@ impl FromRequestParts<Dashboard> for Visitor {
         parts: &mut Parts,
         dashboard: &Dashboard,
     ) -> Result<Self, PageError> {
+        Self::read(parts, dashboard, !is_renewal(parts)).await
+    }
+}
+
+impl Visitor {
+    /// Finds the visitor behind a request. `is_by_person` is `false` if a page makes the request by
+    /// itself; such a request does not extend the session.
+    async fn read(
+        parts: &Parts,
+        dashboard: &Dashboard,
+        is_by_person: bool,
+    ) -> Result<Self, PageError> {
         let sign_in = || PageError::SignIn(return_path(parts));
         let token = session_of(cookies::texts(&parts.headers)).ok_or_else(sign_in)?;
-        let visit = match dashboard.users.visit(&token, address(parts)).await {
+        let (users, address) = (&dashboard.users, address(parts));
+        let visit = match is_by_person {
+            true => users.visit(&token, address).await,
+            false => users.visit_unattended(&token, address).await,
+        };
+        let visit = match visit {
             Ok(visit) => visit,
             Err(UserError::SignedOut) => return Err(sign_in()),
             Err(error) => return Err(error.into()),
         };
-        let memberships = dashboard.users.memberships(&visit).await?;
+        let memberships = users.memberships(&visit).await?;
         let membership = membership(parts, &memberships)?.clone();
         let zone = cookies::value_of(&parts.headers, cookies::ZONE);
         let zone = zone.and_then(|zone| zone.replace("%2F", "/").parse().ok()).unwrap_or(Tz::UTC);
         Ok(Self { visit, membership, memberships, zone })
+    }
+}
+
+/// Returns `true` if a page makes the request by itself.
+fn is_renewal(parts: &Parts) -> bool {
+    parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == RENEWAL))
+}
+
+/// The visitor of a page that makes its requests by itself.
+pub(super) struct Watcher(pub(super) Visitor);
+
+impl FromRequestParts<Dashboard> for Watcher {
+    type Rejection = PageError;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        dashboard: &Dashboard,
+    ) -> Result<Self, PageError> {
+        Visitor::read(parts, dashboard, false).await.map(Self)
     }
 }
 

@@ -31,14 +31,29 @@ impl Users {
     pub async fn visit(&self, token: &Token, address: IpAddr) -> Result<Visit, UserError> {
         let (context, settings) = (&self.0.context, &self.0.settings);
         let now = context.clock.now();
-        let session = context.store.session(token.digest(), now).await?;
-        let session = session.ok_or(UserError::SignedOut)?;
+        let Visit { session, .. } = self.visit_unattended(token, address).await?;
         let expires_at = now.plus(settings.session_idle).min(session.ends_at);
         if expires_at.since(session.expires_at) < WORTHWHILE {
             return Ok(Visit { session, address });
         }
         context.store.extend_session(now, session.id, expires_at).await?;
         Ok(Visit { session: Session { expires_at, ..session }, address })
+    }
+
+    /// Looks up the session with this token for a request that a page makes by itself. The request
+    /// does not extend the session: a forgotten tab would otherwise keep it until its maximum
+    /// lifetime.
+    ///
+    /// # Errors
+    /// `SignedOut` if the session does not exist any more.
+    pub async fn visit_unattended(
+        &self,
+        token: &Token,
+        address: IpAddr,
+    ) -> Result<Visit, UserError> {
+        let context = &self.0.context;
+        let session = context.store.session(token.digest(), context.clock.now()).await?;
+        Ok(Visit { session: session.ok_or(UserError::SignedOut)?, address })
     }
 
     /// Returns the audit data for a change by the signed-in user.

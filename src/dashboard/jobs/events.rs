@@ -2,7 +2,7 @@
 //!
 //! An event carries the changed part of the page; without a change, no event is sent. Before each
 //! event, and otherwise every 5 seconds, the session and the membership are checked, as for a page.
-//! A stream ends with the session or the membership, when the job is final or gone, when the process
+//! No check extends the session: only a person does that. A stream ends with the session or the membership, when the job is final or gone, when the process
 //! stops, and after 10 minutes. The browser then connects again, or asks for the page.
 
 use std::convert::Infallible;
@@ -18,10 +18,11 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::page::{JobFragment, fragment};
 use crate::dashboard::form::FormFields;
-use crate::dashboard::visitor::Visitor;
+use crate::dashboard::visitor::{Visitor, Watcher};
 use crate::dashboard::{Dashboard, PageError, id_of};
 use crate::domain::AccountId;
 use crate::domain::user::Role;
+use crate::runtime::Clock;
 use crate::schedules::{JobWatch, WatchedJob};
 
 /// The interval at which a stream without events sends a comment, so that proxies and clients keep
@@ -37,7 +38,7 @@ const RECONNECT: Duration = Duration::from_secs(2);
 /// Opens a stream. Above the maximum number of streams the answer is 503.
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
-    visitor: Visitor,
+    Watcher(visitor): Watcher,
     Path(id): Path<String>,
     parts: Parts,
     fields: FormFields,
@@ -52,8 +53,7 @@ pub(super) async fn show(
     let Some(watch) = dashboard.watches.watch(account, &shown) else {
         return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response());
     };
-    let now = dashboard.clock.monotonic();
-    let (ends_at, heartbeat_at, check_at) = (now + LONGEST, now + HEARTBEAT, now + CHECK_INTERVAL);
+    let times = StreamTimes::from(dashboard.clock.monotonic());
     let mut events = JobEvents {
         dashboard,
         parts,
@@ -63,9 +63,7 @@ pub(super) async fn show(
         seen,
         first: None,
         is_ended: false,
-        ends_at,
-        heartbeat_at,
-        check_at,
+        times,
     };
     // The job may have changed since the page was made.
     let first = events.change(&visitor, shown).unwrap_or_default();
@@ -91,10 +89,45 @@ struct JobEvents {
     seen: String,
     first: Option<Event>,
     is_ended: bool,
+    times: StreamTimes,
+}
+
+/// The times, on the monotonic clock, at which a stream does something although nothing has changed.
+struct StreamTimes {
     ends_at: Duration,
     heartbeat_at: Duration,
-    /// The time at which the session and the membership are checked although nothing has changed.
+    /// The time at which the session and the membership are checked.
     check_at: Duration,
+}
+
+/// An event of the clock in a stream.
+#[derive(Debug, PartialEq, Eq)]
+enum StreamDue {
+    /// The stream has lasted as long as it may.
+    End,
+    /// A comment keeps the connection open.
+    Heartbeat,
+}
+
+impl StreamTimes {
+    /// Returns the times of a stream that begins at `now`.
+    fn from(now: Duration) -> Self {
+        Self {
+            ends_at: now + LONGEST,
+            heartbeat_at: now + HEARTBEAT,
+            check_at: now + CHECK_INTERVAL,
+        }
+    }
+
+    /// Waits for the end of the stream or the next heartbeat.
+    async fn due(&self, clock: &Clock) -> StreamDue {
+        let left = |until: Duration| until.saturating_sub(clock.monotonic());
+        tokio::select! {
+            biased;
+            () = clock.sleep(left(self.ends_at)) => StreamDue::End,
+            () = clock.sleep(left(self.heartbeat_at)) => StreamDue::Heartbeat,
+        }
+    }
 }
 
 type NextEvent = Option<(Result<Event, Infallible>, JobEvents)>;
@@ -106,24 +139,25 @@ impl JobEvents {
         }
         while !self.is_ended {
             let (clock, stopping) = (&self.dashboard.clock, self.dashboard.tasks.stopping());
-            let left = |until: Duration| until.saturating_sub(clock.monotonic());
             let read = tokio::select! {
                 biased;
                 () = stopping.cancelled() => return None,
-                () = clock.sleep(left(self.ends_at)) => return None,
-                () = clock.sleep(left(self.heartbeat_at)) => {
-                    self.heartbeat_at = clock.monotonic() + HEARTBEAT;
+                due = self.times.due(clock) => {
+                    if due == StreamDue::End {
+                        return None;
+                    }
+                    self.times.heartbeat_at = clock.monotonic() + HEARTBEAT;
                     return Some((Ok(Event::default().comment("")), self));
                 }
                 read = self.watch.next() => read?,
             };
-            if self.is_shown(&read) && self.dashboard.clock.monotonic() < self.check_at {
+            if self.is_shown(&read) && self.dashboard.clock.monotonic() < self.times.check_at {
                 continue;
             }
             let visitor = self.admitted().await?;
-            self.check_at = self.dashboard.clock.monotonic() + CHECK_INTERVAL;
+            self.times.check_at = self.dashboard.clock.monotonic() + CHECK_INTERVAL;
             if let Some(event) = self.change(&visitor, read) {
-                self.heartbeat_at = self.dashboard.clock.monotonic() + HEARTBEAT;
+                self.times.heartbeat_at = self.dashboard.clock.monotonic() + HEARTBEAT;
                 return Some((Ok(event), self));
             }
         }
@@ -138,7 +172,8 @@ impl JobEvents {
     /// Returns the visitor as a page would see it now; `None` if the user may not see the job any
     /// more, or if that cannot be checked.
     async fn admitted(&mut self) -> Option<Visitor> {
-        let visitor = Visitor::from_request_parts(&mut self.parts, &self.dashboard).await.ok()?;
+        let watcher = Watcher::from_request_parts(&mut self.parts, &self.dashboard).await;
+        let Watcher(visitor) = watcher.ok()?;
         (visitor.account() == self.account).then_some(visitor)
     }
 
@@ -164,5 +199,29 @@ impl JobEvents {
         let event = Event::default().event("job").id(&version).data(html);
         self.seen = version;
         Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::domain::Timestamp;
+
+    #[tokio::test]
+    async fn a_stream_ends_after_ten_minutes_with_comments_until_then() {
+        let clock = Clock::manual(Timestamp::from_millis(1_000));
+        let mut times = StreamTimes::from(clock.monotonic());
+        for _ in 1..40 {
+            assert_eq!(times.due(&clock).now_or_never(), None);
+            clock.advance(HEARTBEAT);
+            assert_eq!(times.due(&clock).now_or_never(), Some(StreamDue::Heartbeat));
+            times.heartbeat_at += HEARTBEAT;
+        }
+        clock.advance(HEARTBEAT.checked_sub(Duration::from_millis(1)).expect("longer"));
+        assert_eq!(times.due(&clock).now_or_never(), None, "9 minutes and 59.999 seconds");
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(times.due(&clock).now_or_never(), Some(StreamDue::End), "10 minutes");
     }
 }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::advice::failure;
 use super::figures::{span, start_lag};
 use super::{attempts, exchange};
-use crate::dashboard::visitor::Visitor;
+use crate::dashboard::visitor::{RENEWAL, Visitor};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, shell, time, widgets};
 use crate::domain::JobId;
 use crate::domain::user::Role;
@@ -118,7 +118,7 @@ pub(super) fn fragment(
         html! { div #job { (content) } }
     } else {
         html! {
-            div #job data-events={ (path) "/events?seen=" (version) } hx-get=(path)
+            div #job data-events={ (path) "/events?seen=" (version) } hx-get={ (path) "?" (RENEWAL) }
                 hx-trigger=(AGAIN) hx-select="#job" hx-swap="outerHTML" { (content) }
         }
     };

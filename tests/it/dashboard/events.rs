@@ -124,6 +124,33 @@ async fn a_stream_ends_with_the_session_and_with_the_membership() {
     assert_eq!((stream.count("job"), stream.count("final")), (0, 0), "{}", stream.text);
 }
 
+/// Pages that renew themselves do not count as used: a forgotten tab does not stay signed in.
+#[tokio::test]
+async fn only_requests_of_a_person_extend_the_session() {
+    let (service, user) = patient().await;
+    let mut store = service.store().await;
+    sqlx::query("UPDATE users SET operator_since = 1").execute(&mut store).await.expect("set");
+    let job = waiting_job(&service, &user).await;
+    let page = user.get(&job).await.text;
+    let renewal = format!("hx-get=\"{job}?renewal=true\"");
+    assert!(page.contains(&renewal), "no {renewal} in {page}");
+    let installation = "/dashboard/installation?renewal=true";
+    user.get("/dashboard/installation").await.shows(200, &[installation]);
+
+    // The session then expires in some minutes, so any request of a person extends it.
+    let soon = "UPDATE sessions SET expires_at = created_at + 600000";
+    sqlx::query(soon).execute(&mut store).await.expect("set");
+    let left = "SELECT expires_at - created_at FROM sessions";
+    let mut left =
+        async || -> i64 { sqlx::query_scalar(left).fetch_one(&mut store).await.expect("read") };
+    assert_eq!(user.stream_at(&format!("{job}/events")).await.status(), 200);
+    user.get(&format!("{job}?renewal=true")).await.shows(200, &["Next attempt"]);
+    user.get(installation).await.shows(200, &["Shards"]);
+    assert_eq!(left().await, 600_000);
+    user.get(&job).await.shows(200, &["Next attempt"]);
+    assert!(left().await > 600_000);
+}
+
 #[tokio::test]
 async fn a_stop_ends_streams() {
     let (mut service, user) = patient().await;
