@@ -41,6 +41,8 @@ names! {
         OperatorAdded = "operator.added",
         /// A user lost the role of an operator.
         OperatorRemoved = "operator.removed",
+        /// A user chose another way in which pages show times.
+        UserTimeDisplaySet = "user.time_display_set",
         /// An operator confirmed the address of a user.
         UserEmailConfirmed = "user.email_confirmed",
         /// The links of a user to people at the OpenID provider were removed.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use chrono_tz::Tz;
+
 use super::names::names;
 
 names! {
@@ -31,6 +33,15 @@ impl Role {
             Self::Owner => 2,
         }
     }
+}
+
+/// The way in which pages show times to a user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeDisplay {
+    /// The zone; `None` for the zone of the browser.
+    pub zone: Option<Tz>,
+    /// `true` for times such as `5:40 PM`, `false` for times such as `17:40`.
+    pub has_12_hour_clock: bool,
 }
 
 /// The maximum length of an address that mail servers accept, in bytes.

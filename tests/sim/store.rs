@@ -14,7 +14,7 @@ use punctual::domain::schedule::Schedule;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::token::TokenDigest;
-use punctual::domain::user::{EmailAddress, Role};
+use punctual::domain::user::{EmailAddress, Role, TimeDisplay};
 use punctual::domain::{
     AccountId, ChannelId, DeliveryId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp,
     UserId, VersionId,
@@ -237,6 +237,7 @@ gated! { UserStore:
     fn disable_user(&self, audit_context: &AuditContext, user: UserId, disabled: bool) -> bool;
     fn confirm_email(&self, audit_context: &AuditContext, user: UserId) -> bool;
     fn set_operator(&self, audit_context: &AuditContext, user: UserId, is_operator: bool) -> bool;
+    fn set_time_display(&self, audit_context: &AuditContext, user: UserId, display: TimeDisplay) -> bool;
     fn members(&self, account: AccountId) -> Vec<AccountMember>;
     fn memberships(&self, user: UserId) -> Vec<Membership>;
     fn role(&self, account: AccountId, user: UserId) -> Option<Role>;

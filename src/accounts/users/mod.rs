@@ -15,6 +15,7 @@
 //! attempts alone. Without a mail server, a command that needs mail is refused with the name of the
 //! missing setting.
 
+mod display;
 mod entry;
 mod error;
 mod first_entry;

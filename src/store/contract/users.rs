@@ -4,7 +4,7 @@
 //! expired row counts as deleted, even if it was not removed yet.
 
 use crate::domain::token::TokenDigest;
-use crate::domain::user::{EmailAddress, Role};
+use crate::domain::user::{EmailAddress, Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, ResetId, SessionId, Timestamp, UserId};
 use crate::runtime::measured;
 use crate::store::{Account, AuditContext, Result, WriteContext};
@@ -200,6 +200,8 @@ pub struct Session {
     pub email: EmailAddress,
     /// The time since which the user is an operator; `None` for all others.
     pub operator_since: Option<Timestamp>,
+    /// The way in which pages show times to the user.
+    pub time_display: TimeDisplay,
     /// The time of the sign-in.
     pub created_at: Timestamp,
     /// The time from which the session is refused, unless a use extends it.
@@ -284,6 +286,11 @@ measured! {
         /// Returns `false` if there is no such user. The change is recorded in the audit log of the
         /// installation.
         async fn set_operator(&self, audit_context: &AuditContext, user: UserId, is_operator: bool) -> Result<bool>;
+
+        /// Sets the way in which pages show times to a user. A repeated call has no effect. Returns
+        /// `false` if there is no such user. The change is recorded in the audit logs of the user's
+        /// accounts.
+        async fn set_time_display(&self, audit_context: &AuditContext, user: UserId, display: TimeDisplay) -> Result<bool>;
 
         /// Returns the members of an account, sorted by address.
         async fn members(&self, account: AccountId) -> Result<Vec<AccountMember>>;

@@ -120,7 +120,7 @@ tables! {
     /// Users.
     Users = users(
         id: Id, email, password, password_version, created_at, disabled_at, operator_since,
-        email_confirmed_at
+        email_confirmed_at, time_zone, has_12_hour_clock
     );
     /// Identities of users.
     Identities = identities(id: Id, user_id: Id, issuer, subject, created_at);

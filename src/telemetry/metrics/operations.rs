@@ -70,8 +70,8 @@ operations! {
         renew_replica end_replica leadership replace_leader
         claim recall renew aborts commit late late_of_each expired claims_of
         ping time prepare prune short_histories prune_account prune_keys shard_records unfinished waiting
-        create_user user user_named users set_password rehash_password disable_user confirm_email set_operator members
-        memberships role change_member create_invitation invitations delete_invitation
+        create_user user user_named users set_password rehash_password disable_user confirm_email set_operator
+        set_time_display members memberships role change_member create_invitation invitations delete_invitation
         accept_invitation create_session session sessions extend_session end_sessions create_reset
         reset complete_reset prune_logins
         identity_user link_identity unlink_identities create_identity_user

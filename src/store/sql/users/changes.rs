@@ -8,11 +8,11 @@ use super::logins::{confirm, end, enter};
 use super::statements::{
     ADD_MEMBER, DELETE_INVITATION, DELETE_RESETS, DELETE_USER, DISABLE_USER, HAS_USER,
     INSERT_INVITATION, INSERT_USER, INVITATIONS_FOR, INVITED, MEMBER_ROLE, OTHER_OWNERS,
-    REMOVE_MEMBER, REPLACE_INVITATIONS, SET_OPERATOR, SET_ROLE, USE_INVITATION,
+    REMOVE_MEMBER, REPLACE_INVITATIONS, SET_OPERATOR, SET_ROLE, SET_TIME_DISPLAY, USE_INVITATION,
 };
 use crate::domain::audit::Action;
 use crate::domain::token::TokenDigest;
-use crate::domain::user::Role;
+use crate::domain::user::{Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, MembershipId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::sql::account_lock::lock;
@@ -206,6 +206,20 @@ pub(in crate::store) async fn set_operator(
     }
     let action = if is_operator { Action::OperatorAdded } else { Action::OperatorRemoved };
     audit::record(connection, audit_context.on(INSTALLATION), action, [user]).await?;
+    Ok(true)
+}
+
+pub(in crate::store) async fn set_time_display(
+    connection: &mut Connection<'_>,
+    audit_context: AuditContext,
+    user: UserId,
+    TimeDisplay { zone, has_12_hour_clock }: TimeDisplay,
+) -> SqlResult<bool> {
+    let set = sql::query(SET_TIME_DISPLAY).bind(user).bind(zone.map(|zone| zone.name().to_owned()));
+    if set.bind(has_12_hour_clock).execute(&mut *connection).await? == 0 {
+        return sql::query_scalar(HAS_USER).bind(user).fetch_one(connection).await;
+    }
+    enter(connection, audit_context, Action::UserTimeDisplaySet, user).await?;
     Ok(true)
 }
 

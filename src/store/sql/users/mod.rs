@@ -11,7 +11,7 @@ use super::access::{Access, Database};
 use super::maintenance::{OldRows, prune};
 use super::signing;
 use crate::domain::token::TokenDigest;
-use crate::domain::user::{EmailAddress, Role};
+use crate::domain::user::{EmailAddress, Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::{
@@ -134,6 +134,20 @@ impl<D: Database> UserStore for D {
         self.api()
             .transaction("set_operator", move |connection| {
                 Box::pin(changes::set_operator(connection, audit_context, user, is_operator))
+            })
+            .await
+    }
+
+    async fn set_time_display(
+        &self,
+        audit_context: &AuditContext,
+        user: UserId,
+        display: TimeDisplay,
+    ) -> Result<bool> {
+        let audit_context = *audit_context;
+        self.api()
+            .transaction("set_time_display", move |connection| {
+                Box::pin(changes::set_time_display(connection, audit_context, user, display))
             })
             .await
     }

@@ -1,6 +1,6 @@
 //! The statements on users, and their rows.
 
-use crate::domain::user::EmailAddress;
+use crate::domain::user::{EmailAddress, TimeDisplay};
 use crate::store::sql::rows::{Holds, read_rows, unfit};
 use crate::store::{AccountMember, Invitation, Membership, PasswordHash, Session, User};
 
@@ -35,6 +35,11 @@ pub(in crate::store) const DISABLE_USER: &str = "
 pub(in crate::store) const SET_OPERATOR: &str = "
     UPDATE users SET operator_since = $2
     WHERE id = $1 AND (operator_since IS NULL) <> ($2 IS NULL)";
+/// User, zone or none, the 12-hour clock.
+pub(in crate::store) const SET_TIME_DISPLAY: &str = "
+    UPDATE users SET time_zone = $2, has_12_hour_clock = $3
+    WHERE id = $1
+      AND (coalesce(time_zone, '') <> coalesce($2, '') OR has_12_hour_clock <> $3)";
 /// User.
 pub(in crate::store) const HAS_USER: &str = "SELECT EXISTS (SELECT 1 FROM users WHERE id = $1)";
 /// User.
@@ -142,12 +147,14 @@ pub(in crate::store) const INSERT_SESSION: &str = "
     WHERE id = $2 AND password_version = $3 AND disabled_at IS NULL";
 /// Digest, instant.
 pub(in crate::store) const SESSION: &str = "
-    SELECT s.id, s.user_id, u.email, u.operator_since, s.created_at, s.expires_at, s.ends_at
+    SELECT s.id, s.user_id, u.email, u.operator_since, u.time_zone, u.has_12_hour_clock,
+        s.created_at, s.expires_at, s.ends_at
     FROM sessions AS s JOIN users AS u ON u.id = s.user_id
     WHERE s.digest = $1 AND s.expires_at > $2 AND u.disabled_at IS NULL";
 /// User, instant.
 pub(in crate::store) const SESSIONS: &str = "
-    SELECT s.id, s.user_id, u.email, u.operator_since, s.created_at, s.expires_at, s.ends_at
+    SELECT s.id, s.user_id, u.email, u.operator_since, u.time_zone, u.has_12_hour_clock,
+        s.created_at, s.expires_at, s.ends_at
     FROM sessions AS s JOIN users AS u ON u.id = s.user_id
     WHERE s.user_id = $1 AND s.expires_at > $2 AND u.disabled_at IS NULL ORDER BY s.id DESC";
 /// Id, instant, new expiry.
@@ -171,12 +178,21 @@ fn password(row: &impl Holds<String>) -> sqlx::Result<PasswordHash> {
     row.read("password").map(PasswordHash)
 }
 
+/// Reads the display of times. A zone that this version does not know is left out: the user then
+/// sees the zone of the browser.
+fn time_display(row: &(impl Holds<Option<String>> + Holds<bool>)) -> sqlx::Result<TimeDisplay> {
+    let zone: Option<String> = row.read("time_zone")?;
+    let zone = zone.and_then(|name| name.parse().ok());
+    Ok(TimeDisplay { zone, has_12_hour_clock: row.read("has_12_hour_clock")? })
+}
+
 read_rows! {
     Invitation { id, email by email, role, created_at, expires_at }
     AccountMember { user: "user_id", email by email, role, since: "created_at" }
     Membership { account: "account_id", name, role }
     Session {
-        id, user: "user_id", email by email, operator_since, created_at, expires_at, ends_at,
+        id, user: "user_id", email by email, operator_since, time_display by time_display, created_at,
+        expires_at, ends_at,
     }
     User {
         id, email by email, password by password, password_version, created_at, disabled_at,

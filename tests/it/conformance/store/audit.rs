@@ -14,7 +14,7 @@ use super::signing::new_secret;
 use super::users::{act, address, digest, hash, member, new_invitation, user};
 use super::world::{World, minute};
 
-fn everything() -> AuditQuery {
+pub(super) fn everything() -> AuditQuery {
     AuditQuery { from: None, to: None, actor: None, action: None, after: None, limit: 1_000 }
 }
 

@@ -312,6 +312,7 @@ macro_rules! every_case {
                 a_password_is_hashed_anew_only_while_it_is_the_same,
                 a_disabled_user_is_out_at_once,
                 operators_are_told_to_their_sessions,
+                the_display_of_times_is_told_to_all_sessions_of_the_user,
                 members_and_their_roles,
                 an_account_keeps_an_owner,
                 two_owners_cannot_both_leave,

@@ -1,3 +1,4 @@
+use punctual::domain::user::TimeDisplay;
 use punctual::domain::{ResetId, SessionId, Timestamp, UserId};
 use punctual::store::{NewReset, NewSession, Session, SessionEnding};
 
@@ -44,6 +45,7 @@ pub async fn one_is_found_by_its_digest_until_it_expires(w: &World) {
         user: ann,
         email: address("ann"),
         operator_since: None,
+        time_display: TimeDisplay::default(),
         created_at: minute(1),
         expires_at: minute(10),
         ends_at: minute(30),

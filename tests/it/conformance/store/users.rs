@@ -1,11 +1,14 @@
+use chrono_tz::Tz;
+use punctual::domain::audit::Action;
 use punctual::domain::token::TokenDigest;
-use punctual::domain::user::{EmailAddress, Role};
+use punctual::domain::user::{EmailAddress, Role, TimeDisplay};
 use punctual::domain::{AccountId, InvitationId, Timestamp, UserId};
 use punctual::store::{
     Account, AccountMember, AuditContext, Joins, MemberChange, MemberChanged, NewInvitation,
     NewUser, PasswordHash, UserCreated, WriteContext,
 };
 
+use super::audit::everything;
 use super::sessions::{new_reset, new_session};
 use super::world::{World, minute};
 
@@ -183,6 +186,32 @@ pub async fn operators_are_told_to_their_sessions(w: &World) {
     }
     let unknown = UserId::new(minute(0), 9);
     assert!(!w.store.set_operator(&act(w, minute(6)), unknown, true).await.expect("set"));
+}
+
+pub async fn the_display_of_times_is_told_to_all_sessions_of_the_user(w: &World) {
+    let [ann, ben] = [member(w, "ann", Role::Viewer).await, member(w, "ben", Role::Viewer).await];
+    for (number, user) in [(1, ann), (2, ann), (3, ben)] {
+        assert!(w.store.create_session(minute(0), &new_session(number, user)).await.expect("made"));
+    }
+    let told = async |number| {
+        let session = w.store.session(digest(number), minute(1)).await.expect("read");
+        session.expect("open").time_display
+    };
+    let berlin = TimeDisplay { zone: Some(Tz::Europe__Berlin), has_12_hour_clock: true };
+    let browser = TimeDisplay::default();
+    let in_utc = TimeDisplay { zone: Some(Tz::UTC), has_12_hour_clock: true };
+    for (at, display) in [(2, berlin), (3, berlin), (4, in_utc), (5, browser)] {
+        let set = w.store.set_time_display(&act(w, minute(at)), ann, display).await;
+        assert!(set.expect("set"));
+        assert_eq!((told(1).await, told(2).await, told(3).await), (display, display, browser));
+        assert_eq!(w.store.sessions(ann, minute(1)).await.expect("read")[0].time_display, display);
+    }
+    let log = w.store.audit_log(w.account, &everything()).await.expect("read").entries;
+    let action = Action::UserTimeDisplaySet.as_str();
+    let entered = log.iter().filter(|entry| entry.action == action);
+    assert_eq!(entered.count(), 3, "a repeated call changes nothing");
+    let unknown = UserId::new(minute(0), 9);
+    assert!(!w.store.set_time_display(&act(w, minute(6)), unknown, in_utc).await.expect("set"));
 }
 
 pub async fn a_disabled_user_is_out_at_once(w: &World) {
