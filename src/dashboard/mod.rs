@@ -37,6 +37,7 @@ mod time;
 mod upload;
 mod visitor;
 mod widgets;
+mod zones;
 
 use std::sync::Arc;
 

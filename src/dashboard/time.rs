@@ -11,19 +11,58 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// Renders an instant in the visitor's zone, such as `25 Nov 2026, 17:40:05`. The title is in UTC.
-pub(super) fn instant(at: Timestamp, zone: Tz) -> Markup {
-    let local = at.to_utc().with_timezone(&zone);
-    let utc = at.to_utc().format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string();
-    html! {
-        time datetime=(at) title=(utc) { (local.format("%e %b %Y, %H:%M:%S").to_string().trim()) }
+/// The zone in which times are shown, and the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ShownZone {
+    pub(super) zone: Tz,
+    /// `true` for times such as `5:40 PM`.
+    pub(super) has_12_hour_clock: bool,
+}
+
+impl From<Tz> for ShownZone {
+    fn from(zone: Tz) -> Self {
+        Self { zone, has_12_hour_clock: false }
     }
+}
+
+impl ShownZone {
+    /// Returns the IANA name of the zone.
+    pub(super) fn name(self) -> &'static str {
+        self.zone.name()
+    }
+
+    /// Returns the same clock in another zone.
+    pub(super) fn in_zone(self, zone: Tz) -> Self {
+        Self { zone, ..self }
+    }
+
+    /// Returns an instant as a text, such as `25 Nov 2026, 17:40:05` or `25 Nov 2026, 5:40:05 PM`.
+    pub(super) fn text(self, at: Timestamp) -> String {
+        self.format(at, "%-d %b %Y, %H:%M:%S", "%-d %b %Y, %-I:%M:%S %p")
+    }
+
+    /// Returns the weekday and the minute of an instant, such as `Wed 17:40` or `Wed 5:40 PM`.
+    pub(super) fn weekday_text(self, at: Timestamp) -> String {
+        self.format(at, "%a %H:%M", "%a %-I:%M %p")
+    }
+
+    fn format(self, at: Timestamp, of_24_hours: &str, of_12_hours: &str) -> String {
+        let form = if self.has_12_hour_clock { of_12_hours } else { of_24_hours };
+        at.to_utc().with_timezone(&self.zone).format(form).to_string()
+    }
+}
+
+/// Renders an instant in a zone, such as `25 Nov 2026, 17:40:05`. The title is in UTC.
+pub(super) fn instant(at: Timestamp, zone: impl Into<ShownZone>) -> Markup {
+    let utc = at.to_utc().format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string();
+    html! { time datetime=(at) title=(utc) { (zone.into().text(at)) } }
 }
 
 /// Renders an instant by its distance from now, such as `in 5 min` or `2 h ago`. The title has the
 /// instant.
-pub(super) fn relative(at: Timestamp, now: Timestamp, zone: Tz) -> Markup {
-    let local = at.to_utc().with_timezone(&zone).format("%e %b %Y, %H:%M:%S %Z").to_string();
+pub(super) fn relative(at: Timestamp, now: Timestamp, zone: impl Into<ShownZone>) -> Markup {
+    let zone = zone.into();
+    let short = at.to_utc().with_timezone(&zone.zone).format("%Z").to_string();
     let text = if at > now {
         format!("in {}", rough(at.since(now)))
     } else if now.since(at) < Duration::from_secs(1) {
@@ -31,7 +70,7 @@ pub(super) fn relative(at: Timestamp, now: Timestamp, zone: Tz) -> Markup {
     } else {
         format!("{} ago", rough(now.since(at)))
     };
-    html! { time datetime=(at) title=(local.trim()) { (text) } }
+    html! { time datetime=(at) title={ (zone.text(at)) " " (short) } { (text) } }
 }
 
 /// Returns a duration in its largest unit: `45 s`, `5 min`, `3 h`, `2 d`.
@@ -71,6 +110,9 @@ mod tests {
         let text = instant(at, Tz::Europe__Berlin).into_string();
         assert!(text.contains(">2 Jul 2026, 00:30:00<"), "{text}");
         assert!(text.contains("2026-07-01 22:30:00.000 UTC"), "{text}");
+        let twelve = ShownZone { zone: Tz::Europe__Berlin, has_12_hour_clock: true };
+        assert!(instant(at, twelve).into_string().contains(">2 Jul 2026, 12:30:00 AM<"));
+        assert_eq!(twelve.weekday_text(at), "Thu 12:30 AM");
         let before = at.minus(Duration::from_secs(300));
         assert!(relative(at, before, Tz::UTC).into_string().contains(">in 5 min<"));
         assert!(relative(before, at, Tz::UTC).into_string().contains(">5 min ago<"));

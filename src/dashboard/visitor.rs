@@ -7,12 +7,13 @@ use chrono_tz::Tz;
 use http::request::Parts;
 use http::{Extensions, Method};
 
+use super::time::ShownZone;
 use super::{Dashboard, PageError, cookies};
 use crate::accounts::{UserError, Visit, session_of};
 use crate::domain::AccountId;
 use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::call::Call;
-use crate::domain::user::Role;
+use crate::domain::user::{Role, TimeDisplay};
 use crate::runtime::ClientAddress;
 use crate::store::{Account, Membership};
 
@@ -29,8 +30,8 @@ pub(super) struct Visitor {
     pub(super) membership: Membership,
     /// All accounts of the user.
     pub(super) memberships: Vec<Membership>,
-    /// The zone in which times are shown.
-    pub(super) zone: Tz,
+    /// The zone in which times are shown, and the clock.
+    pub(super) zone: ShownZone,
 }
 
 impl Visitor {
@@ -114,10 +115,16 @@ impl Visitor {
         };
         let memberships = users.memberships(&visit).await?;
         let membership = membership(parts, &memberships)?.clone();
-        let zone = cookies::value_of(&parts.headers, cookies::ZONE);
-        let zone = zone.and_then(|zone| zone.replace("%2F", "/").parse().ok()).unwrap_or(Tz::UTC);
+        let TimeDisplay { zone, has_12_hour_clock } = visit.session.time_display;
+        let zone = zone.or_else(|| zone_of_browser(parts)).unwrap_or(Tz::UTC);
+        let zone = ShownZone { zone, has_12_hour_clock };
         Ok(Self { visit, membership, memberships, zone })
     }
+}
+
+/// Returns the zone that the script has found.
+fn zone_of_browser(parts: &Parts) -> Option<Tz> {
+    cookies::value_of(&parts.headers, cookies::ZONE)?.replace("%2F", "/").parse().ok()
 }
 
 /// Returns `true` if a page makes the request by itself.

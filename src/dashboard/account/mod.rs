@@ -1,8 +1,10 @@
-//! The pages of the account: plan and usage, members, signing secrets, the visitor's own password
-//! and sessions, and the audit log. A form that was refused shows the page again with its messages.
+//! The pages of the account: plan and usage, members, signing secrets, the visitor's own times,
+//! password and sessions, and the audit log. A form that was refused shows the page again with its messages.
 
 mod audit;
 mod choose;
+mod display;
+mod display_changes;
 mod member_changes;
 mod members;
 mod own;
@@ -28,6 +30,7 @@ pub(super) fn routes() -> Router<Dashboard> {
         .route("/dashboard/account/invitations/{id}/take-back", post(member_changes::take_back))
         .route("/dashboard/account/signing/show", post(signing_changes::show))
         .route("/dashboard/account/signing/rotate", post(signing_changes::rotate))
+        .route("/dashboard/account/display", post(display_changes::submit))
         .route("/dashboard/account/password", post(own_changes::change_password))
         .route("/dashboard/account/sign-out-everywhere", post(own_changes::sign_out_everywhere))
 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::html;
 
-use super::{members, own, signing, usage};
+use super::{display, members, own, signing, usage};
 use crate::dashboard::form::{FormFields, Messages};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, PageError, shell};
@@ -17,6 +17,8 @@ pub(super) struct AccountForms {
     pub(super) success: Option<&'static str>,
     /// The form of an invitation with its messages.
     pub(super) invitation: (FormFields, Messages),
+    /// The form of the visitor's times with its messages, if it was refused.
+    pub(super) display: Option<(FormFields, Messages)>,
     /// The messages of the form of the password.
     pub(super) password: Messages,
     /// `true` if the signing secrets are shown in clear text. The reading is noted before.
@@ -58,6 +60,7 @@ pub(super) async fn render(
             (members::invitations(dashboard, visitor, &invitations, &forms.invitation))
         }
         (signing::section(dashboard, visitor, &secrets, forms.shows_secrets))
+        (display::section(dashboard, visitor, forms.display.as_ref()))
         (own::section(dashboard, visitor, &sessions, &forms.password))
     };
     Ok(shell::page(dashboard, visitor, ("Account", "Account"), &content))

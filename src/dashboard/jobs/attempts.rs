@@ -1,19 +1,18 @@
 //! The attempts of a job as a timeline: how long each phase took.
 
-use chrono_tz::Tz;
 use maud::{Markup, html};
 
 use super::figures::{result, span};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
-use crate::dashboard::time;
+use crate::dashboard::time::{self, ShownZone};
 use crate::domain::job::Attempt;
 
 /// The width of the drawing of the longest attempt.
 const WIDTH: u64 = 1_000;
 
 /// Renders the attempts, with the phases of each as numbers and as a bar.
-pub(in crate::dashboard) fn table(attempts: &[Attempt], zone: Tz) -> Markup {
+pub(in crate::dashboard) fn table(attempts: &[Attempt], zone: ShownZone) -> Markup {
     let longest = attempts.iter().map(total).max().unwrap_or(0).max(1);
     html! {
         (table::render(
@@ -36,7 +35,7 @@ pub(in crate::dashboard) fn table(attempts: &[Attempt], zone: Tz) -> Markup {
     }
 }
 
-fn row(attempt: &Attempt, longest: u64, zone: Tz) -> Markup {
+fn row(attempt: &Attempt, longest: u64, zone: ShownZone) -> Markup {
     let timings = attempt.timings;
     html! {
         tr {

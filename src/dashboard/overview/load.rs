@@ -1,11 +1,11 @@
 //! The load of the next 24 hours as a chart: the runs in each quarter of an hour.
 
-use chrono_tz::Tz;
 use maud::{Markup, html};
 
 use crate::dashboard::chart::{self, Bar};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
+use crate::dashboard::time::ShownZone;
 use crate::domain::Timestamp;
 use crate::schedules::Forecast;
 
@@ -28,7 +28,7 @@ struct Quarter {
 
 /// Renders the chart, the busiest minute in words, and the values as a table. The forecast is absent
 /// while it is being computed.
-pub(super) fn chart(forecast: Option<&Forecast>, zone: Tz) -> Markup {
+pub(super) fn chart(forecast: Option<&Forecast>, zone: ShownZone) -> Markup {
     html! {
         h2 { "Load of the next 24 hours" }
         @match forecast.map(|forecast| (forecast, forecast.peak())) {
@@ -41,12 +41,12 @@ pub(super) fn chart(forecast: Option<&Forecast>, zone: Tz) -> Markup {
     }
 }
 
-fn load(forecast: &Forecast, (at, runs): (Timestamp, u64), zone: Tz) -> Markup {
+fn load(forecast: &Forecast, (at, runs): (Timestamp, u64), zone: ShownZone) -> Markup {
     let quarters = quarters(forecast);
     html! {
         (bars(&quarters, zone))
         p.soft {
-            "The busiest minute is " (clock(at, zone)) " with " (counted(runs)) "."
+            "The busiest minute is " (zone.weekday_text(at)) " with " (counted(runs)) "."
             @if let Some(most) = forecast.limited_to {
                 " The forecast counts only the " (most) " most frequent combinations of cron \
                  expression and time zone."
@@ -56,7 +56,7 @@ fn load(forecast: &Forecast, (at, runs): (Timestamp, u64), zone: Tz) -> Markup {
     }
 }
 
-fn bars(quarters: &[Quarter], zone: Tz) -> Markup {
+fn bars(quarters: &[Quarter], zone: ShownZone) -> Markup {
     let bar = |(place, quarter): (usize, &Quarter)| {
         let title = title(quarter, zone);
         Bar { class: "load", place, value: quarter.runs, title }
@@ -68,13 +68,13 @@ fn bars(quarters: &[Quarter], zone: Tz) -> Markup {
         (chart::bars(about, QUARTERS, &bars))
         div.axis aria-hidden="true" {
             @for quarter in quarters.iter().step_by(TIME_STEP) {
-                span { (clock(quarter.start, zone)) }
+                span { (zone.weekday_text(quarter.start)) }
             }
         }
     }
 }
 
-fn values(quarters: &[Quarter], zone: Tz) -> Markup {
+fn values(quarters: &[Quarter], zone: ShownZone) -> Markup {
     html! {
         (table::render(
             "",
@@ -82,7 +82,7 @@ fn values(quarters: &[Quarter], zone: Tz) -> Markup {
             &html! {
                 @for quarter in quarters {
                     tr {
-                        td { (clock(quarter.start, zone)) }
+                        td { (zone.weekday_text(quarter.start)) }
                         td.number { (quarter.runs) }
                         td.number { (quarter.most) }
                     }
@@ -110,22 +110,19 @@ fn quarters(forecast: &Forecast) -> Vec<Quarter> {
         .collect()
 }
 
-fn title(quarter: &Quarter, zone: Tz) -> String {
+fn title(quarter: &Quarter, zone: ShownZone) -> String {
     let Quarter { start, runs, most } = *quarter;
-    format!("{}: {}, at most {most} in a minute", clock(start, zone), counted(runs))
+    format!("{}: {}, at most {most} in a minute", zone.weekday_text(start), counted(runs))
 }
 
 fn counted(runs: u64) -> String {
     if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
 }
 
-/// Returns the weekday and the time in the visitor's zone.
-fn clock(at: Timestamp, zone: Tz) -> String {
-    at.to_utc().with_timezone(&zone).format("%a %H:%M").to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use chrono_tz::Tz;
+
     use super::*;
 
     fn forecast(start: &str, minutes: &[(usize, u64)]) -> Forecast {
@@ -152,19 +149,19 @@ mod tests {
     #[test]
     fn the_busiest_minute_is_named_in_the_zone_of_the_visitor() {
         let busy = forecast("2026-11-26T08:10:00Z", &[(5, 4), (6, 1)]);
-        let page = chart(Some(&busy), Tz::Europe__Berlin);
+        let page = chart(Some(&busy), Tz::Europe__Berlin.into());
         let page = page.into_string();
         assert!(page.contains("The busiest minute is Thu 09:15 with 4 runs."), "{page}");
         assert!(page.contains("Thu 09:15: 5 runs, at most 4 in a minute"), "{page}");
         assert!(!page.contains("most frequent"), "{page}");
         let limited =
             Forecast { limited_to: Some(2_000), ..forecast("2026-11-26T08:10:00Z", &[(5, 1)]) };
-        let page = chart(Some(&limited), Tz::UTC).into_string();
+        let page = chart(Some(&limited), Tz::UTC.into()).into_string();
         assert!(page.contains("with 1 run. The forecast counts only the 2000 most"), "{page}");
         let none = forecast("2026-11-26T08:10:00Z", &[]);
-        let none = chart(Some(&none), Tz::UTC).into_string();
+        let none = chart(Some(&none), Tz::UTC.into()).into_string();
         assert!(none.contains("No schedule runs") && !none.contains("svg"), "{none}");
-        let late = chart(None, Tz::UTC).into_string();
+        let late = chart(None, Tz::UTC.into()).into_string();
         assert!(late.contains("The forecast is being computed; it is shown at the next visit."));
     }
 }

@@ -1,13 +1,12 @@
 //! The last jobs of a schedule as figures: outcomes as a strip, durations as bars, rates.
 
-use chrono_tz::Tz;
 use maud::{Markup, html};
 
 use crate::dashboard::chart::{self, Bar};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
+use crate::dashboard::time::ShownZone;
 use crate::dashboard::{time, widgets};
-use crate::domain::Timestamp;
 use crate::domain::job::{Job, JobStatus};
 
 /// The number of jobs that figures are made of. The charts have room for as many.
@@ -49,7 +48,7 @@ fn percentile(sorted: &[u32], percent: usize) -> Option<u32> {
 }
 
 /// Renders the outcomes of jobs, oldest first, and their numbers in words.
-pub(super) fn strip(jobs: &[Job], zone: Tz) -> Markup {
+pub(super) fn strip(jobs: &[Job], zone: ShownZone) -> Markup {
     let number = |status: JobStatus| jobs.iter().filter(|job| job.status == status).count();
     let (succeeded, failed) = (number(JobStatus::Success), number(JobStatus::Failed));
     let unfinished = jobs.len() - succeeded - failed;
@@ -71,7 +70,7 @@ pub(super) fn strip(jobs: &[Job], zone: Tz) -> Markup {
 
 /// Renders the durations of jobs as bars, oldest first, and as a table for those who cannot see
 /// them.
-pub(super) fn durations(jobs: &[Job], zone: Tz) -> Markup {
+pub(super) fn durations(jobs: &[Job], zone: ShownZone) -> Markup {
     let timed: Vec<&Job> = jobs.iter().rev().filter(|job| job.duration_ms.is_some()).collect();
     let Some(longest) = timed.iter().filter_map(|job| job.duration_ms).max() else {
         return html! {};
@@ -90,12 +89,12 @@ pub(super) fn durations(jobs: &[Job], zone: Tz) -> Markup {
     }
 }
 
-fn bar(place: usize, job: &Job, zone: Tz) -> Bar {
+fn bar(place: usize, job: &Job, zone: ShownZone) -> Bar {
     let (class, value) = (widgets::status_class(job.status), job.duration_ms.unwrap_or(0).into());
     Bar { class, place, value, title: label(job, zone) }
 }
 
-fn table(jobs: &[&Job], zone: Tz) -> Markup {
+fn table(jobs: &[&Job], zone: ShownZone) -> Markup {
     html! {
         (table::render(
             "",
@@ -114,15 +113,10 @@ fn table(jobs: &[&Job], zone: Tz) -> Markup {
 }
 
 /// Returns the tooltip: the time, the status and the duration.
-fn label(job: &Job, zone: Tz) -> String {
-    let at = clock(job.scheduled_run_at, zone);
+fn label(job: &Job, zone: ShownZone) -> String {
+    let at = zone.text(job.scheduled_run_at);
     let duration = job.duration_ms.map(|ms| format!(", {}", time::millis(ms))).unwrap_or_default();
     format!("{at}: {}{duration}", widgets::status_class(job.status))
-}
-
-fn clock(at: Timestamp, zone: Tz) -> String {
-    let text = at.to_utc().with_timezone(&zone).format("%e %b %Y, %H:%M:%S").to_string();
-    text.trim_start().to_owned()
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 use std::iter::repeat_n;
 
-use chrono_tz::TZ_VARIANTS;
 use maud::{Markup, html};
 
 use super::{input, worst_case};
-use crate::dashboard::DashboardParts;
 use crate::dashboard::form::{FormFields, Messages};
 use crate::dashboard::widgets::FormField;
+use crate::dashboard::{DashboardParts, zones};
 use crate::domain::schedule::{HttpMethod, UnreadableFields};
 
 /// The handling of overlapping ticks, in words.
@@ -120,28 +119,11 @@ pub(super) fn timing(
                 hx-trigger="input changed delay:300ms" hx-target="#cron-help" {
                 (FormField::new("cronExpression", "Cron expression", fields.text("cronExpression"))
                     .required().input("text", messages))
-                (timezone(fields, messages))
+                (zones::field(dashboard, fields, messages))
             }
             div #cron-help aria-live="polite" { (help) }
             button.quiet type="submit" name="show-runs" value="true" formnovalidate {
                 "Show the next runs"
-            }
-        }
-    }
-}
-
-/// Renders the time zone.
-pub(super) fn timezone(fields: &FormFields, messages: &Messages) -> Markup {
-    let message = messages.of("timezone");
-    html! {
-        div.field.wrong[message.is_some()] {
-            label for="timezone" { "Time zone" }
-            input #timezone name="timezone" type="text" value=(fields.text("timezone")) required
-                list="timezones" autocomplete="off" aria-invalid=[message.map(|_| "true")]
-                aria-describedby=[message.map(|_| "timezone-message")];
-            @if let Some(message) = message { p.message #timezone-message { (message) } }
-            datalist #timezones {
-                @for zone in TZ_VARIANTS.iter() { option value=(zone.name()) {} }
             }
         }
     }

@@ -11,28 +11,29 @@ use crate::dashboard::form::{FormFields, request};
 use crate::dashboard::shell::html_response;
 use crate::dashboard::table::{self, Column::Text};
 use crate::dashboard::text::sentence;
+use crate::dashboard::time::ShownZone;
 use crate::dashboard::visitor::Visitor;
-use crate::dashboard::{Dashboard, DashboardParts, PageError, time};
+use crate::dashboard::{Dashboard, DashboardParts, PageError, time, zones};
 use crate::domain::cron::{self, Cron, FutureRun, parse_timezone};
 use crate::schedules::PreviewRequest;
 
 /// Answers with the part of a page that the script puts below the expression.
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
-    _: Visitor,
+    visitor: Visitor,
     fields: FormFields,
 ) -> Result<Response, PageError> {
-    let (expression, timezone) = (fields.text("cronExpression"), fields.text("timezone"));
-    Ok(html_response(StatusCode::OK, explain(&dashboard, expression, timezone)?))
+    Ok(html_response(StatusCode::OK, explain(&dashboard, &visitor, &fields)?))
 }
 
 /// Renders the meaning of an expression.
 pub(super) fn explain(
     dashboard: &DashboardParts,
-    expression: &str,
-    timezone: &str,
+    visitor: &Visitor,
+    fields: &FormFields,
 ) -> Result<Markup, PageError> {
-    let (expression, timezone) = (expression.trim(), timezone.trim());
+    let expression = fields.text("cronExpression").trim();
+    let timezone = fields.text(zones::FIELD).trim();
     if expression.is_empty() {
         return Ok(html! {
             p.hint {
@@ -47,7 +48,7 @@ pub(super) fn explain(
     }
     let Ok(zone) = parse_timezone(timezone) else {
         return Ok(html! {
-            p.message { "Choose a time zone from the list, such as Europe/Berlin, to see runs." }
+            p.message { "To see runs, choose a time zone. " (zones::advice(timezone)) }
         });
     };
     let question = json!({ "cronExpression": expression, "timezone": timezone });
@@ -55,12 +56,12 @@ pub(super) fn explain(
     Ok(html! {
         p { strong { (sentence(&preview.description)) } }
         @for warning in &preview.warnings { p.note { (warning) } }
-        (runs(&preview.runs, zone))
+        (runs(&preview.runs, visitor.zone.in_zone(zone)))
     })
 }
 
 /// Renders runs in a zone and in UTC, with the effects of clock changes.
-pub(super) fn runs(runs: &[FutureRun], zone: Tz) -> Markup {
+pub(super) fn runs(runs: &[FutureRun], zone: ShownZone) -> Markup {
     let has_notes = runs.iter().any(|run| run.note.is_some());
     let local = format!("Next runs, {}", zone.name());
     let columns = [Text(&local), Text("UTC"), Text("Clock change")];
@@ -72,7 +73,7 @@ pub(super) fn runs(runs: &[FutureRun], zone: Tz) -> Markup {
             @for run in runs {
                 tr {
                     td { (time::instant(run.utc, zone)) }
-                    td { (time::instant(run.utc, Tz::UTC)) }
+                    td { (time::instant(run.utc, zone.in_zone(Tz::UTC))) }
                     @if has_notes { td { (run.note.as_deref().unwrap_or_default()) } }
                 }
             }

@@ -139,9 +139,7 @@ impl<'a> ScheduleForm<'a> {
     }
 
     fn page(&self, dashboard: &DashboardParts, visitor: &Visitor) -> Result<Response, PageError> {
-        let fields = self.fields;
-        let (expression, timezone) = (fields.text("cronExpression"), fields.text("timezone"));
-        let help = cron_help::explain(dashboard, expression, timezone)?;
+        let help = cron_help::explain(dashboard, visitor, self.fields)?;
         let content = self.content(dashboard, visitor, &help);
         let title = if self.schedule.is_some() { "Edit schedule" } else { "New schedule" };
         Ok(shell::page(dashboard, visitor, ("Schedules", title), &content))

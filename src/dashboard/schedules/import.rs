@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::controls;
 use super::cron_help::reading;
 use super::input::refusal;
 use crate::dashboard::form::{FormFields, Messages};
@@ -17,7 +16,7 @@ use crate::dashboard::text::sentence;
 use crate::dashboard::upload::UploadFields;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{FormField, general_message};
-use crate::dashboard::{Dashboard, DashboardParts, PageError};
+use crate::dashboard::{Dashboard, DashboardParts, PageError, zones};
 use crate::domain::alert::masked_url;
 use crate::domain::user::Role;
 use crate::schedules::{ImportEntry, ImportPreview, ImportText, ImportedSchedule, LARGEST_IMPORT};
@@ -112,7 +111,7 @@ fn entry_page(
             (FormField::new("file", "Or a file", "")
                 .hint("A chosen file replaces the text. At most 2 MiB and 1,000 schedules.")
                 .input("file", messages))
-            (controls::timezone(fields, messages))
+            (zones::field(dashboard, fields, messages))
             p.hint {
                 "The time zone applies to the lines of a crontab before the first "
                 code { "CRON_TZ" } ". Fields that a line does not set have the defaults of a new \

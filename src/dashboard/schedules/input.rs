@@ -1,11 +1,11 @@
 //! Turns the form of a schedule into the request of the API, and a schedule into the form.
 
-use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use crate::dashboard::PageError;
 use crate::dashboard::form::{FormFields, Messages, request};
 use crate::dashboard::text::read_headers;
+use crate::dashboard::time::ShownZone;
 use crate::domain::headers::headers_text;
 use crate::domain::schedule::Schedule;
 use crate::schedules::{CommandError, ScheduleCreation, ScheduleUpdate};
@@ -40,7 +40,7 @@ pub(in crate::dashboard) fn refusal(error: CommandError) -> Result<Messages, Pag
 }
 
 /// Returns the form of a new schedule, with the defaults of the API.
-pub(super) fn blank(zone: Tz) -> FormFields {
+pub(super) fn blank(zone: ShownZone) -> FormFields {
     let pairs = [
         ("timezone", zone.name()),
         ("httpMethod", "GET"),

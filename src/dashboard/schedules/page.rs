@@ -57,7 +57,7 @@ pub(super) async fn show(
         }
         (sections::jobs(&dashboard, &visitor, &schedule, &jobs))
         (sections::skips(&visitor, &skips))
-        (next_runs(&dashboard, &schedule))
+        (next_runs(&dashboard, &visitor, &schedule))
         (alerts(&dashboard, &visitor, &preference))
         (sections::definition(&schedule, &sections::versions_link(&dashboard, id, versions)))
         (widgets::curl(&curl))
@@ -144,8 +144,9 @@ fn facts(
 }
 
 /// Renders the next runs in the zone of the schedule and in UTC.
-fn next_runs(dashboard: &DashboardParts, schedule: &Schedule) -> Markup {
+fn next_runs(dashboard: &DashboardParts, visitor: &Visitor, schedule: &Schedule) -> Markup {
     let zone = parse_timezone(&schedule.definition.timezone).unwrap_or(Tz::UTC);
+    let zone = visitor.zone.in_zone(zone);
     html! {
         h2 { "Next runs" }
         @if schedule.is_enabled {

@@ -2,7 +2,6 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use chrono_tz::Tz;
 use maud::{Markup, html};
 
 use super::input::refusal;
@@ -10,6 +9,7 @@ use super::path_of;
 use crate::dashboard::form::{FormFields, Messages};
 use crate::dashboard::members::Addresses;
 use crate::dashboard::shell::{self, redirect};
+use crate::dashboard::time::ShownZone;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{FormField, general_message};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, members, time};
@@ -83,7 +83,7 @@ pub(super) async fn authors(
 }
 
 /// Renders the note of a paused schedule, if it has one.
-pub(super) fn note(schedule: &Schedule, authors: &Addresses, zone: Tz) -> Markup {
+pub(super) fn note(schedule: &Schedule, authors: &Addresses, zone: ShownZone) -> Markup {
     let Some(pause) = &schedule.pause else { return html! {} };
     let author = authors.get(&pause.author).unwrap_or(&pause.author);
     html! {

@@ -8,6 +8,7 @@ mod overview;
 mod pauses;
 mod streams;
 mod test_requests;
+mod times;
 mod versions;
 mod watches;
 
