@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use super::table::Column::{Number, Text};
 use super::visitor::{RENEWAL, Visitor};
 use super::{Dashboard, PageError, shell, table, time};
+use crate::domain::Timestamp;
 use crate::inspection::{
     InstallationReport, JOBS_COUNTED, ReplicaStatus, ServerStatus, ShardStatus, WaitingWork,
 };
@@ -40,7 +41,7 @@ async fn show(State(dashboard): State<Dashboard>, visitor: Visitor) -> Result<Re
                 (replicas(&report.members))
             }
             h2 { "Shards" }
-            (shards(&report.shards))
+            (shards(&visitor, &report.shards))
         }
     };
     Ok(shell::page(&dashboard, &visitor, ("Installation", "Installation"), &content))
@@ -129,7 +130,7 @@ fn replicas(replicas: &[ReplicaStatus]) -> Markup {
     table::render("", &columns, &rows)
 }
 
-fn shards(shards: &[ShardStatus]) -> Markup {
+fn shards(visitor: &Visitor, shards: &[ShardStatus]) -> Markup {
     let columns = [
         Number("Shard"),
         Text("Leader"),
@@ -151,11 +152,19 @@ fn shards(shards: &[ShardStatus]) -> Markup {
                 th.number scope="row" { (shard.shard) }
                 td { (shard.leader.as_deref().unwrap_or("none")) }
                 td.number { @if let Some(epoch) = shard.epoch { (epoch) } @else { "–" } }
-                td { (shard.led_since.as_deref().unwrap_or("–")) }
+                td { (since(visitor, shard.led_since.as_deref())) }
                 td.number { (lag(shard.tick_lag_ms)) }
                 td.number { (lag(shard.job_lag_ms)) }
             }
         }
     };
     table::render("", &columns, &rows)
+}
+
+/// Renders the start of a term; a dash if there is none.
+fn since(visitor: &Visitor, at: Option<&str>) -> Markup {
+    match at.map(str::parse::<Timestamp>) {
+        Some(Ok(at)) => time::instant(at, visitor.zone),
+        _ => html! { "–" },
+    }
 }

@@ -60,7 +60,8 @@ pub(super) fn strip(jobs: &[Job], zone: ShownZone) -> Markup {
                 }
             }
             span.soft {
-                "Last " (jobs.len()) " jobs: " (succeeded) " succeeded, " (failed) " failed"
+                "Last " @if jobs.len() == 1 { "job" } @else { (jobs.len()) " jobs" } ": "
+                (succeeded) " succeeded, " (failed) " failed"
                 @if unfinished > 0 { ", " (unfinished) " not finished" }
                 "."
             }

@@ -63,17 +63,19 @@ pub(super) fn explain(
 /// Renders runs in a zone and in UTC, with the effects of clock changes.
 pub(super) fn runs(runs: &[FutureRun], zone: ShownZone) -> Markup {
     let has_notes = runs.iter().any(|run| run.note.is_some());
+    let is_utc = zone.zone == Tz::UTC;
     let local = format!("Next runs, {}", zone.name());
-    let columns = [Text(&local), Text("UTC"), Text("Clock change")];
-    let shown = if has_notes { &columns[..] } else { &columns[..2] };
+    let mut columns = vec![Text(&local)];
+    columns.extend((!is_utc).then_some(Text("UTC")));
+    columns.extend(has_notes.then_some(Text("Clock change")));
     table::render(
         "Next runs",
-        shown,
+        &columns,
         &html! {
             @for run in runs {
                 tr {
                     td { (time::instant(run.utc, zone)) }
-                    td { (time::instant(run.utc, zone.in_zone(Tz::UTC))) }
+                    @if !is_utc { td { (time::instant(run.utc, zone.in_zone(Tz::UTC))) } }
                     @if has_notes { td { (run.note.as_deref().unwrap_or_default()) } }
                 }
             }

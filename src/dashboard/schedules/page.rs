@@ -130,7 +130,7 @@ fn facts(
             @if let Some(percent) = statistics.success_percent() {
                 div {
                     dt { "Success rate" }
-                    dd { (percent) " % of " (statistics.finished) " jobs" }
+                    dd { (percent) " % of " (statistics.finished) @if statistics.finished == 1 { " job" } @else { " jobs" } }
                 }
             }
             @if let (Some(p50), Some(p95)) = (statistics.p50, statistics.p95) {
