@@ -15,7 +15,7 @@ pub(super) const BROWSER: &str = "browser";
 pub(super) const UTC: &str = "utc";
 const OWN: &str = "own";
 const KINDS: [(&str, &str); 3] =
-    [(BROWSER, "the time zone of the browser"), (UTC, "UTC"), (OWN, "the time zone below")];
+    [(BROWSER, "the time zone of the browser"), (UTC, "UTC"), (OWN, "the zone in the next field")];
 /// The field with the clock, and its values.
 pub(super) const CLOCK: &str = "clock";
 pub(super) const OF_12_HOURS: &str = "12";
