@@ -40,6 +40,7 @@ migrations! {
     "0018_identities"
     "0019_pause_notes"
     "0020_versions"
+    "0021_account_hours"
 }
 
 /// Returns the migrations of a PostgreSQL database.
