@@ -39,12 +39,19 @@ pub(super) fn charts(dashboard: &DashboardParts, activity: &Activity, zone: Tz) 
         @if sum.jobs() == 0 {
             p.soft { "No job ended in the last " (range.text()) "." }
         } @else {
-            p { (totals(&sum)) }
-            (outcomes(activity, zone))
-            @if let Some(lags) = lag_texts(&sum) {
-                h2 { "Start lag of these jobs" }
-                p { (lags) }
-                (lags_chart(activity, zone))
+            div.charts {
+                div {
+                    h3 { "Outcomes" }
+                    p { (totals(&sum)) }
+                    (outcomes(activity, zone))
+                }
+                @if let Some(lags) = lag_texts(&sum) {
+                    div {
+                        h3 { "Start lag" }
+                        p { (lags) }
+                        (lags_chart(activity, zone))
+                    }
+                }
             }
             (chart::values("Finished jobs as a table", &values(activity, zone)))
         }

@@ -27,7 +27,7 @@ async fn finished_jobs_are_charted_over_the_range_of_the_address() {
                 "0 succeeded, 1 failed, 0 cancelled. Success rate: 0.0 %.",
                 &format!("aria-current=\"true\">{text}</a>"),
                 &format!("in the last {text}, at most 1. The table below has the values.\""),
-                "Start lag of these jobs</h2>",
+                "Start lag</h3>",
                 "Finished jobs as a table</summary>",
             ],
         );
