@@ -41,6 +41,62 @@ pub(super) fn bars(label: &str, room: usize, bars: &[Bar]) -> Markup {
     }
 }
 
+/// A bar that consists of parts.
+pub(super) struct Stack {
+    /// The number of bars to the left of this one, drawn or not.
+    pub(super) place: usize,
+    /// The parts from the bottom to the top: their classes, which give the colours, and values.
+    pub(super) parts: Vec<(&'static str, u64)>,
+    /// The value of a bar of the full height.
+    pub(super) full: u64,
+    /// The tooltip.
+    pub(super) title: String,
+}
+
+/// Renders bars that consist of parts. `room` is the number of bars that fit.
+pub(super) fn stacks(label: &str, room: usize, stacks: &[Stack]) -> Markup {
+    let width = STEP * room;
+    html! {
+        svg.chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img"
+            aria-label=(label) {
+            @for stack in stacks {
+                g {
+                    title { (stack.title) }
+                    @for (class, top, height) in heights(stack) {
+                        rect class=(class) x=(stack.place * STEP) y=(top) width=(STEP - GAP)
+                            height=(height) {}
+                    }
+                }
+            }
+            line.line x1="0" y1=(HEIGHT) x2=(width) y2=(HEIGHT) {}
+        }
+    }
+}
+
+/// Returns the class, the top and the height of each part that has a value.
+fn heights(stack: &Stack) -> Vec<(&'static str, u64, u64)> {
+    let parts = stack.parts.iter().filter(|(_, value)| *value > 0);
+    let room = LONGEST - SHORTEST * parts.clone().count() as u64;
+    let mut top = HEIGHT;
+    let part = |(class, value): &(&'static str, u64)| {
+        let height = SHORTEST + value.saturating_mul(room) / stack.full.max(1);
+        top = top.saturating_sub(height);
+        (*class, top, height)
+    };
+    parts.map(part).collect()
+}
+
+/// Renders the key of the colours of parts: classes and names, from the bottom to the top.
+pub(super) fn key<'a>(parts: impl IntoIterator<Item = (&'static str, &'a str)>) -> Markup {
+    html! {
+        ul.key {
+            @for (class, name) in parts {
+                li { i class=(class) aria-hidden="true" {} (name) }
+            }
+        }
+    }
+}
+
 /// Renders the values of a chart as a table that opens on demand.
 pub(super) fn values(summary: &str, table: &Markup) -> Markup {
     html! { details { summary { (summary) } (table) } }
@@ -58,6 +114,22 @@ mod tests {
     fn bars_are_in_proportion_and_never_invisible() {
         assert_eq!([0, 1, 50, 100].map(|value| height(value, 100)), [2, 2, 58, 116]);
         assert_eq!(height(0, 0), 2);
+    }
+
+    #[test]
+    fn parts_stand_on_each_other_and_fit() {
+        let stack = |parts: &[(&'static str, u64)], full| {
+            let stack = Stack { place: 2, parts: parts.to_vec(), full, title: "a < b".to_owned() };
+            (heights(&stack), stacks("Jobs", 10, &[stack]).into_string())
+        };
+        let (parts, chart) = stack(&[("success", 50), ("failed", 0), ("cancelled", 50)], 100);
+        assert_eq!(parts, [("success", 62, 58), ("cancelled", 4, 58)]);
+        assert!(chart.contains("<title>a &lt; b</title>"), "{chart}");
+        assert!(chart.contains(r#"x="32" y="62" width="12" height="58""#), "{chart}");
+        let (uneven, _) =
+            stack(&[("success", 1_000_000), ("failed", 1), ("cancelled", 1)], 1_000_002);
+        assert!(uneven.iter().all(|(_, top, height)| *top >= 4 && *height >= 2), "{uneven:?}");
+        assert_eq!(stack(&[("success", 0)], 0).0, []);
     }
 
     #[test]

@@ -38,15 +38,16 @@ impl ShownZone {
 
     /// Returns an instant as a text, such as `25 Nov 2026, 17:40:05` or `25 Nov 2026, 5:40:05 PM`.
     pub(super) fn text(self, at: Timestamp) -> String {
-        self.format(at, "%-d %b %Y, %H:%M:%S", "%-d %b %Y, %-I:%M:%S %p")
+        self.formatted(at, "%-d %b %Y, %H:%M:%S", "%-d %b %Y, %-I:%M:%S %p")
     }
 
     /// Returns the weekday and the minute of an instant, such as `Wed 17:40` or `Wed 5:40 PM`.
     pub(super) fn weekday_text(self, at: Timestamp) -> String {
-        self.format(at, "%a %H:%M", "%a %-I:%M %p")
+        self.formatted(at, "%a %H:%M", "%a %-I:%M %p")
     }
 
-    fn format(self, at: Timestamp, of_24_hours: &str, of_12_hours: &str) -> String {
+    /// Returns an instant in the format for the clock.
+    pub(super) fn formatted(self, at: Timestamp, of_24_hours: &str, of_12_hours: &str) -> String {
         let form = if self.has_12_hour_clock { of_12_hours } else { of_24_hours };
         at.to_utc().with_timezone(&self.zone).format(form).to_string()
     }

@@ -14,6 +14,7 @@ pub mod field_errors;
 pub mod finding;
 pub mod firing;
 pub mod headers;
+pub mod hours;
 pub mod id;
 pub mod job;
 pub mod key;

@@ -11,7 +11,7 @@ use super::pace::rest;
 use crate::domain::plan::Plans;
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{Pause, RunError, Worker};
-use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, StoreError, Upkeep};
+use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, HOURS_KEPT, StoreError, Upkeep};
 
 /// The time between searches for expired history.
 const EVERY: Duration = Duration::from_secs(600);
@@ -100,6 +100,7 @@ impl HistoryPruner {
         let keys = round.add(store.prune_keys(now.minus(KEYS_KEPT), BATCH).await);
         let secrets = round.add(store.prune_signing_secrets(now, BATCH).await);
         let alerts = round.add(store.prune_deliveries(now.minus(DELIVERIES_KEPT), BATCH).await);
+        let hours = round.add(store.prune_hours(now.minus(HOURS_KEPT), BATCH).await);
         if round.most > 0 || days > 0 {
             tracing::debug!(
                 days,
@@ -111,6 +112,7 @@ impl HistoryPruner {
                 keys,
                 secrets,
                 alerts,
+                hours,
                 "pruned history"
             );
         }

@@ -1,9 +1,10 @@
 //! Queries for schedules, their skips and their jobs.
 
 use super::{CommandError, Schedules};
+use crate::domain::hours::AccountHour;
 use crate::domain::job::{Attempt, Job};
 use crate::domain::schedule::Schedule;
-use crate::domain::{AccountId, JobId, ScheduleId, VersionId};
+use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::{
     JobPage, JobQuery, SchedulePage, ScheduleQuery, SkipPage, SkipQuery, VersionPage,
 };
@@ -47,6 +48,18 @@ impl Schedules {
         self.get(account, id).await?;
         let from = query.from.max(self.0.kept_since(account).await?);
         Ok(self.0.store.skips(account, id, &SkipQuery { from, ..query.clone() }).await?)
+    }
+
+    /// Returns the hours that begin at `from` or later and in which jobs of the account ended, in
+    /// order, as far back as the account keeps its history.
+    pub async fn hours(
+        &self,
+        account: AccountId,
+        from: Timestamp,
+    ) -> Result<Vec<AccountHour>, CommandError> {
+        let kept_since = self.0.kept_since(account).await?;
+        let from = kept_since.map_or(from, |since| from.max(since));
+        Ok(self.0.store.hours(account, from).await?)
     }
 
     /// Returns one job with its attempts.

@@ -40,7 +40,8 @@ migrations! {
     "0018_identities"
     "0019_pause_notes"
     "0020_versions"
-    "0021_user_display"
+    "0021_account_hours"
+    "0022_user_display"
 }
 
 /// Returns the migrations of a PostgreSQL database.

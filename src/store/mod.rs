@@ -72,6 +72,7 @@ pub use contract::error::{StoreError, StoreErrorKind};
 pub use contract::firing::{
     CHANGES_KEPT, Candidate, DueEntry, Fence, Fired, Firing, FiringStore, TickJob,
 };
+pub use contract::hours::{HOURS_KEPT, HourStore};
 pub use contract::idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use contract::identities::{Identity, IdentityLink, IdentityStore};
 pub use contract::jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
@@ -115,7 +116,7 @@ all_of! {
     /// The contract that every adapter implements.
     Store: AccountStore + QuotaStore + ScheduleStore + JobStore + FiringStore + ClaimStore
         + UpkeepStore + UserStore + IdentityStore + SecretStore + AuditStore + IdempotencyStore + SigningStore
-        + DeletionStore + ChannelStore + PreferenceStore + AlertStore + LeadershipStore
+        + DeletionStore + ChannelStore + PreferenceStore + AlertStore + LeadershipStore + HourStore
 }
 
 /// A shared store.

@@ -59,6 +59,7 @@ after(async () => {
 /** The paths of all pages, with the names of their screenshots. */
 const pages = () => ({
   "overview": "/dashboard",
+  "overview-month": "/dashboard?range=30d",
   "schedules": "/dashboard/schedules",
   "schedule-new": "/dashboard/schedules/new",
   "schedule-import": "/dashboard/schedules/import",
@@ -143,6 +144,24 @@ test("the page of the installation is for operators only", async () => {
   assert.equal(answer.status(), 404);
   assert.equal(await ann.getByRole("link", { name: "Installation" }).count(), 0);
   await ann.context().close();
+  await context.close();
+});
+
+test("the charts of finished jobs have a table with their values", async () => {
+  const context = await browser.newContext({ storageState: ids.state });
+  const page = await context.newPage();
+  await page.goto(`${service.base}/dashboard`);
+  await page.getByRole("link", { name: "7 days" }).click();
+  await page.getByRole("img", { name: /Jobs by outcome per 6 hours in the last 7 days/ }).waitFor();
+  await page.getByRole("img", { name: /Shares of jobs by start lag/ }).waitFor();
+  const tooltip = await page.locator("svg g title").first().textContent();
+  const [, from, failed] = tooltip.match(/^(.+): 0 succeeded, (\d+) failed, 0 cancelled$/);
+  await page.getByText("Finished jobs as a table").click();
+  const cells = page.getByRole("row").filter({ hasText: from }).getByRole("cell");
+  assert.deepEqual((await cells.allTextContents()).slice(0, 4), [from, "0", failed, "0"]);
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`), []);
   await context.close();
 });
 

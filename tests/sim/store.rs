@@ -8,6 +8,7 @@ use punctual::domain::alert::grouping::GroupingRules;
 use punctual::domain::audit::Action;
 use punctual::domain::call::Idempotency;
 use punctual::domain::channel::{Channel, ChannelConfig};
+use punctual::domain::hours::AccountHour;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
@@ -23,13 +24,14 @@ use punctual::store::{
     Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled,
     Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
     DeletedAccount, DeletedPlace, DeletionStore, DueEntry, Erased, ExecutorId, Fence, Fired,
-    Firing, FiringStore, Granted, Grants, HeldClaim, IdempotencyStore, JobPage, JobQuery, JobStore,
-    KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Leadership, LeadershipStore, NewJob,
-    NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount, ReplicaLease, Resealed,
-    Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery,
-    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
-    SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion,
-    Triggered, Upkeep, UpkeepStore, Usage, VersionPage, Waiting, Wanted, WriteContext,
+    Firing, FiringStore, Granted, Grants, HeldClaim, HourStore, IdempotencyStore, JobPage,
+    JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Leadership,
+    LeadershipStore, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount,
+    ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
+    SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore,
+    SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth,
+    StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, VersionPage, Waiting, Wanted,
+    WriteContext,
 };
 use punctual::store::{
     AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -224,6 +226,11 @@ gated! { UpkeepStore:
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
     fn waiting(&self, now: Timestamp, cap: u32) -> Waiting;
+}
+
+gated! { HourStore:
+    fn hours(&self, account: AccountId, from: Timestamp) -> Vec<AccountHour>;
+    fn prune_hours(&self, before: Timestamp, limit: u32) -> u64;
 }
 
 gated! { UserStore:

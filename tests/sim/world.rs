@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use punctual::domain::audit::Author;
+use punctual::domain::hours::AccountHour;
 use punctual::domain::job::{Attempt, Job, JobStatus};
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::{Skip, SkipReason};
 use punctual::domain::{AccountId, AuditId, ChannelId, JobId, ScheduleId, Timestamp};
 use punctual::runtime::{Clock, Random, RunError};
 use punctual::store::{
-    AccountStore, ClaimStore, JobQuery, JobStore, ScheduleStore, SkipQuery, WriteContext,
+    AccountStore, ClaimStore, HourStore, JobQuery, JobStore, ScheduleStore, SkipQuery, WriteContext,
 };
 use tempfile::TempDir;
 
@@ -218,6 +219,12 @@ impl World {
                 return all;
             }
         }
+    }
+
+    /// Returns the hours in which jobs ended.
+    pub async fn hours(&mut self) -> Vec<AccountHour> {
+        let (account, sqlite) = (self.account, self.process().sqlite.clone());
+        sqlite.hours(account, Timestamp::from_millis(0)).await.expect("read")
     }
 
     /// Returns the attempts of a job.

@@ -1,6 +1,8 @@
-//! The overview of an account: failing schedules, the load of the next 24 hours, the last jobs and
-//! the next runs. The page of an account without schedules asks one question instead.
+//! The overview of an account: failing schedules, its jobs over time, the load of the next 24 hours,
+//! the last jobs and the next runs. The page of an account without schedules asks one question instead.
 
+mod activity;
+mod activity_charts;
 mod first;
 mod load;
 mod tables;
@@ -13,6 +15,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use maud::{Markup, html};
 
+use super::form::FormFields;
 use super::jobs::{ScheduleNames, names};
 use super::visitor::Visitor;
 use super::{Dashboard, DashboardParts, PAGE_BYTES, PageError, newest_jobs, shell, time, widgets};
@@ -22,6 +25,7 @@ use crate::domain::job::Job;
 use crate::domain::schedule::Schedule;
 use crate::schedules::Forecast;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField};
+use activity::{Activity, ActivityRange};
 
 /// The number of entries in the lists of last jobs and of next runs.
 const LISTED: u32 = 10;
@@ -43,12 +47,18 @@ struct Shown {
     /// The schedules that run next.
     next: Vec<Schedule>,
     jobs: Vec<Job>,
+    /// The jobs of the range that the address names.
+    activity: Activity,
     /// The names of the schedules of the jobs.
     names: ScheduleNames,
     now: Timestamp,
 }
 
-async fn show(State(dashboard): State<Dashboard>, visitor: Visitor) -> Result<Response, PageError> {
+async fn show(
+    State(dashboard): State<Dashboard>,
+    visitor: Visitor,
+    fields: FormFields,
+) -> Result<Response, PageError> {
     let account = visitor.account();
     let overview = dashboard.accounts.overview(account).await?.ok_or(PageError::NotFound)?;
     if overview.usage.schedules == 0 {
@@ -65,6 +75,9 @@ async fn show(State(dashboard): State<Dashboard>, visitor: Visitor) -> Result<Re
         Some(_) => None,
     };
     let jobs = dashboard.schedules.jobs(account, &newest_jobs(LISTED)).await?.jobs;
+    let now = dashboard.clock.now();
+    let mut activity = Activity::empty(ActivityRange::read(&fields), now, visitor.zone.zone);
+    activity.add(&dashboard.schedules.hours(account, activity.from()).await?);
     let shown = Shown {
         overview,
         failing: dashboard.schedules.list(account, &failing).await?,
@@ -72,7 +85,8 @@ async fn show(State(dashboard): State<Dashboard>, visitor: Visitor) -> Result<Re
         next,
         names: names(&dashboard, account, &jobs).await?,
         jobs,
-        now: dashboard.clock.now(),
+        activity,
+        now,
     };
     let content = content(&dashboard, &visitor, &shown);
     Ok(shell::page(&dashboard, &visitor, ("Overview", "Overview"), &content))
@@ -101,6 +115,7 @@ fn content(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Mark
             h2 { "Failing now" }
             (tables::failures(dashboard, visitor, shown))
         }
+        (activity_charts::charts(dashboard, &shown.activity, visitor.zone))
         @if shown.overview.account.suspended_at.is_none() {
             (load::chart(shown.forecast.as_deref(), visitor.zone))
         }

@@ -293,7 +293,8 @@ measured! {
         async fn aborts(&self) -> Result<Aborts>;
 
         /// Commits the ends of attempts in one transaction: attempt, job, schedule state (last run,
-        /// last status, streak, active and held job), and the events that preferences ask for. A
+        /// last status, streak, active and held job), the hours of the accounts, and the events that
+        /// preferences ask for. A
         /// run that began before the recorded last run does not replace it. A row that cannot be
         /// written fails the whole batch with kind `Rejected`. A row that another transaction locks
         /// for longer than the service ever does is passed over ([`Fate::Busy`]), together with all

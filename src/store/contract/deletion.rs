@@ -159,7 +159,7 @@ measured! {
 /// The tables with rows of an account other than schedules and jobs, and the column that selects
 /// the rows of a batch, in the order in which they are cleared. The versions follow after the jobs,
 /// which need them.
-pub(in crate::store) const CLEARED: [(&str, &str); 17] = [
+pub(in crate::store) const CLEARED: [(&str, &str); 18] = [
     ("notification_events", "id"),
     ("delivery_tries", "delivery_id"),
     ("notification_deliveries", "id"),
@@ -171,6 +171,7 @@ pub(in crate::store) const CLEARED: [(&str, &str); 17] = [
     ("schedule_versions", "id"),
     ("skips", "id"),
     ("account_months", "month"),
+    ("account_hours", "slot"),
     ("api_keys", "id"),
     ("signing_secrets", "id"),
     ("memberships", "id"),

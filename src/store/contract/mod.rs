@@ -9,6 +9,7 @@ pub(super) mod claims;
 pub(super) mod deletion;
 pub(super) mod error;
 pub(super) mod firing;
+pub(super) mod hours;
 pub(super) mod idempotency;
 pub(super) mod identities;
 pub(super) mod jobs;

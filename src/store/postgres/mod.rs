@@ -44,6 +44,7 @@
 //! 7. `account_months`. Creating a job that a plan limits locks the account's counter, after the
 //!    schedule and before it inserts the job. Leaders lock the counters of several accounts in the
 //!    order of the accounts, and nothing else. They skip counters that are locked.
+//! 8. `account_hours`. Ending jobs adds to rows that are free, and waits for none.
 //!
 //! Changes of users and their memberships take only the first of these locks: `accounts` comes
 //! before `users`, and both come before the rows that depend on them.

@@ -23,6 +23,7 @@ pub(in crate::store) mod fault;
 pub(in crate::store) mod firing;
 pub(in crate::store) mod hex;
 pub(in crate::store) mod history;
+pub(in crate::store) mod hours;
 pub(in crate::store) mod idempotency;
 pub(in crate::store) mod job_rows;
 pub(in crate::store) mod jobs;

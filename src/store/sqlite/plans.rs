@@ -18,7 +18,7 @@ use crate::store::sql::connection::Dialect;
 use crate::store::sql::jobs::{self, overlap, tickets};
 use crate::store::sql::notifications::listing::{self, Texts};
 use crate::store::sql::notifications::{claiming, preferences, relaying, work};
-use crate::store::sql::{audit, history, idempotency, quotas, schedules, signing, upkeep};
+use crate::store::sql::{audit, history, hours, idempotency, quotas, schedules, signing, upkeep};
 use crate::store::{
     AuditQuery, DeliveryQuery, JobQuery, ScheduleQuery, ScheduleSort, SortField, SortValue,
 };
@@ -95,6 +95,17 @@ async fn batches_look_rows_up_by_their_key() {
     }
 }
 
+/// The jobs of a batch are looked up by their key and grouped.
+#[tokio::test]
+async fn hours_are_counted_from_the_jobs_of_a_batch() {
+    let mut planner = Planner::new().await;
+    let plan = planner.plan(commits::COUNT_HOURS).await;
+    assert!(plan.contains("SEARCH j USING") && plan.contains("_1 (id=?)"), "{plan}");
+    assert!(!plan.contains("SCAN j") && !plan.contains("SCAN account_hours"), "{plan}");
+    let plan = planner.plan(hours::HOURS).await;
+    assert!(plan.contains("account_hours USING PRIMARY KEY (account_id=? AND slot>?)"), "{plan}");
+}
+
 /// The leases, which are few, are read and sorted. Jobs are looked up only for expired leases.
 #[tokio::test]
 async fn jobs_of_lost_executors_are_found_by_executor() {
@@ -141,6 +152,8 @@ async fn sweeps_read_what_they_need_from_an_index() {
             "accounts_pruned (plan=? AND pruned_at<?)",
         ),
         (prune::OLD_JOBS, "_1 (id<?)"),
+        (&hours::prune_hours(Dialect::Sqlite), "account_hours_slot (slot<?)"),
+        (&hours::prune_hours(Dialect::Sqlite), "PRIMARY KEY (account_id=? AND slot=?)"),
         (history::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
         (
             &crate::store::contract::upkeep::prune_account_skips(""),

@@ -73,6 +73,11 @@ tables! {
     Accounts = accounts(id: Id, name, created_at, plan, suspended_at, resumed_at, pruned_at);
     /// The numbers of jobs that accounts created in a month.
     AccountMonths = account_months(account_id: Id, month, reserved, exhausted_at);
+    /// The finished jobs of accounts by hour.
+    AccountHours = account_hours(
+        account_id: Id, slot, succeeded, failed, cancelled, lag_10ms, lag_50ms, lag_100ms,
+        lag_250ms, lag_1s, lag_10s, lag_1min, lag_more
+    );
     /// API keys of accounts.
     ApiKeys = api_keys(
         id: Id, account_id: Id, name, scope, digest: Bytes, created_at, created_by, life_ms,
@@ -196,6 +201,7 @@ impl Table {
             Self::PreferenceChannels => &["schedule_id", "number"],
             Self::DeliveryTries => &["delivery_id", "number"],
             Self::AccountMonths => &["account_id", "month"],
+            Self::AccountHours => &["account_id", "slot"],
             Self::Attempts => &["job_id", "number"],
             _ => &["id"],
         }

@@ -69,6 +69,7 @@ operations! {
         fire_and_claim
         renew_replica end_replica leadership replace_leader
         claim recall renew aborts commit late late_of_each expired claims_of
+        hours prune_hours
         ping time prepare prune short_histories prune_account prune_keys shard_records unfinished waiting
         create_user user user_named users set_password rehash_password disable_user confirm_email set_operator
         set_time_display members memberships role change_member create_invitation invitations delete_invitation

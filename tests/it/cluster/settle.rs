@@ -241,7 +241,21 @@ impl World {
         self.show_warnings();
         let violations = judge(&history);
         assert!(violations.is_empty(), "{}", told(&violations));
+        assert_eq!(self.miscounted().await, 0, "each finished job is counted in one hour");
         history
+    }
+
+    /// Returns the number of finished jobs minus the number of those that hours count, at one
+    /// instant.
+    async fn miscounted(&self) -> i64 {
+        let mut store = self.stores.store.beside().await;
+        let apart = sqlx::query_scalar(
+            "SELECT (SELECT count(*) FROM jobs) -
+                    (SELECT coalesce(sum(succeeded + failed + cancelled), 0) FROM account_hours)",
+        );
+        let apart = apart.fetch_one(&mut store).await.expect("counted");
+        store.close().await.expect("closed");
+        apart
     }
 
     /// Prints the warnings of the last process of each replica, with their counts.

@@ -1,5 +1,6 @@
 //! Pages of the dashboard over real sockets, as a browser without script uses them.
 
+mod activity;
 mod channel_uses;
 mod events;
 mod forecasts;

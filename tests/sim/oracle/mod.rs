@@ -7,7 +7,9 @@ mod ticks;
 
 use std::collections::{BTreeMap, HashSet};
 
-use punctual::domain::job::{Attempt, Job, Trigger};
+use punctual::domain::hours::AccountHour;
+use punctual::domain::job::{Attempt, Job, JobStatus, Trigger};
+use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::Skip;
 use punctual::domain::{ScheduleId, Timestamp};
 
@@ -65,6 +67,7 @@ pub async fn judge(world: &mut World) -> usize {
     broken.extend(hits.keys().map(|job| format!("a hit of the unknown {job}")));
     broken.extend(world.target.wrong().into_iter().map(|what| format!("a strange hit: {what}")));
     broken.extend(promises(world, &seen));
+    broken.extend(counts(&world.hours().await, &seen));
     for seen in &seen {
         broken.extend(attempts::judge(world, seen));
     }
@@ -82,6 +85,27 @@ pub async fn judge(world: &mut World) -> usize {
         world.breaks(what);
     }
     seen.len()
+}
+
+/// Requires that each finished job is counted once, in the hour of its end and with its outcome.
+fn counts(hours: &[AccountHour], seen: &[Seen]) -> Vec<String> {
+    let mut expected: BTreeMap<i64, (u64, u64, u64)> = BTreeMap::new();
+    for Seen { job, .. } in seen.iter().filter(|seen| seen.job.status.is_final()) {
+        let ended_at = job.completed_at.map_or(0, Timestamp::as_millis);
+        let (succeeded, failed, cancelled) =
+            expected.entry(ended_at - ended_at % 3_600_000).or_default();
+        match (job.status, job.error_code) {
+            (JobStatus::Success, _) => *succeeded += 1,
+            (_, Some(ErrorCode::Cancelled)) => *cancelled += 1,
+            _ => *failed += 1,
+        }
+    }
+    let counted: BTreeMap<_, _> = hours
+        .iter()
+        .map(|hour| (hour.start.as_millis(), (hour.succeeded, hour.failed, hour.cancelled)))
+        .collect();
+    let is_right = counted == expected;
+    (!is_right).then(|| format!("hours count {counted:?}, not {expected:?}")).into_iter().collect()
 }
 
 /// Requires one job for each trigger or retry with a response, and at most one for each without.

@@ -129,9 +129,12 @@ pub const LISTED: &[(&str, &str)] = &[
     ("quotas", "INSERT INTO account_months (account_id, month, reserved) SELECT r.account_id"),
     ("quotas", "DELETE FROM account_months WHERE {}"),
     ("quotas", "WITH held AS MATERIALIZED ( SELECT m.account_id, m.reserved"),
+    // The jobs of a batch that have ended, each with its account.
+    ("hours", "INSERT INTO account_hours AS h"),
     // The expiry of these rows does not depend on their account.
     ("prune", "DELETE FROM skips WHERE"),
     ("prune", "DELETE FROM schedule_versions WHERE"),
+    ("hours", "DELETE FROM account_hours WHERE"),
     ("prune", "SELECT id FROM jobs WHERE id <"),
     ("prune", "SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN"),
     ("maintenance", "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {condition}"),

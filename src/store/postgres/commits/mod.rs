@@ -21,6 +21,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::timings_text;
 use crate::store::sql::ending::{EndedJob, Ending};
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
+use crate::store::sql::hours::{add_to_hours, lag_code, lane};
 use crate::store::sql::job_rows::history_columns;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
@@ -89,20 +90,24 @@ macro_rules! still_claimed {
     };
 }
 
-/// Moves the jobs that have ended from `runs` into history.
+/// Moves the jobs that have ended from `runs` into history, and adds them to the hours of their
+/// accounts. The hours come last: nothing waits for a row of an hour.
 const END: &str = concat!(
     "WITH ended AS (
         DELETE FROM runs AS r
         USING unnest($2::uuid[], $3::smallint[], $4::uuid[], $5::smallint[], $6::smallint[],
                      $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::text[],
-                     $12::integer[], $13::boolean[], $14::text[], $15::text[])
+                     $12::integer[], $13::boolean[], $14::text[], $15::text[], $16::smallint[])
              AS c (job, attempt, executor, stop, final, completed_at, error_code, error_message,
-                   duration_ms, timings, status_code, truncated, headers, body)
+                   duration_ms, timings, status_code, truncated, headers, body, lag)
         WHERE ",
     still_claimed!(),
     "
         RETURNING r.id, r.account_id, r.schedule_id, r.version_id, r.created_at, r.started_at,
-                  r.attempt_started_at, r.trigger, r.attempt_number, r.max_attempts, c.*)
+                  r.attempt_started_at, r.trigger, r.attempt_number, r.max_attempts, c.*),
+    counted AS (",
+    add_to_hours!(postgres "ended", "$17"),
+    ")
     INSERT INTO jobs (id, account_id, ",
     history_columns!(),
     ")
@@ -157,7 +162,9 @@ async fn write(
             .bind(column(&ended, |e| response(e).map(|response| i32::from(response.status))))
             .bind(column(&ended, |e| response(e).is_some_and(|response| response.truncated)))
             .bind(column(&ended, |e| response(e).map(headers_text)))
-            .bind(column(&ended, |e| response(e).map(body_text)));
+            .bind(column(&ended, |e| response(e).map(body_text)))
+            .bind(column(&ended, |ending| lag_code(ending.job, ending.started_at)))
+            .bind(lane(ended[0].job));
         written += query.execute(connection).await?.rows_affected();
     }
     // The decision does not hold for a changed job. The caller repeats the batch with locked jobs.

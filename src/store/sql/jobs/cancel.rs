@@ -6,12 +6,13 @@ use super::overlap;
 use crate::domain::audit::Action;
 use crate::domain::job::JobStatus;
 use crate::domain::shard::ShardId;
-use crate::domain::{JobId, ScheduleId};
+use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::ending::EndedJob;
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::hours::count_cancelled;
 use crate::store::sql::job_rows::{HAS_ENDED, history_columns};
 use crate::store::sql::{self, audit};
 use crate::store::{Cancelled, WriteContext};
@@ -123,19 +124,23 @@ async fn end_waiting(
     let dialect = connection.dialect();
     let jobs = json_ids(jobs.iter().map(|job| job.to_bytes()));
     let among = dialect.among("r.id", Of::Id, "$1");
-    sql::query(AssertSqlSafe(format!("{} WHERE {among} AND r.account_id = $2", record(dialect))))
+    let record = format!(
+        "{} WHERE {among} AND r.account_id = $2 RETURNING id, started_at, completed_at",
+        record(dialect)
+    );
+    let ended: Vec<(JobId, Option<Timestamp>, Timestamp)> = sql::query_as(AssertSqlSafe(record))
         .bind(jobs.clone())
         .bind(write.account)
         .bind(write.now)
         .bind(why)
-        .execute(connection)
+        .fetch_all(connection)
         .await?;
     sql::query(AssertSqlSafe(format!("DELETE FROM runs AS r WHERE {among} AND r.account_id = $2")))
         .bind(jobs)
         .bind(write.account)
         .execute(connection)
         .await?;
-    Ok(())
+    count_cancelled(connection, write.account, &ended).await
 }
 
 /// Returns the statement that adds cancelled jobs to the history, without its condition.

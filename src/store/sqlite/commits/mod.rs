@@ -19,6 +19,7 @@ use crate::domain::{JobId, Timestamp};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::ending::{EndedJob, Ending};
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::hours::{add_to_hours, lag_code};
 use crate::store::sql::job_rows::history_columns;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
@@ -133,6 +134,13 @@ pub(super) const END: &str = concat!(
     WHERE r.id = unhex(c.value ->> 'job')"
 );
 
+/// Adds the jobs that [`END`] has inserted to the hours of their accounts.
+pub(super) const COUNT_HOURS: &str = add_to_hours!(
+    sqlite "(SELECT j.account_id, j.completed_at, j.status AS final, j.error_code,
+                    c.value ->> 1 AS lag
+             FROM jsonb_each(?1) AS c CROSS JOIN jobs AS j WHERE j.id = unhex(c.value ->> 0))"
+);
+
 pub(super) const LEAVE: &str =
     "DELETE FROM runs WHERE id IN (SELECT unhex(value) FROM json_each(?1))";
 
@@ -154,6 +162,9 @@ async fn write(
         let row = |ending: &&Ending| EndedJobRow::new(ending, round[ending.place]);
         let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
         sqlx::query(END).bind(now).bind(rows).execute(&mut *connection).await?;
+        let row = |ending: &&Ending| (hex(&ending.job), lag_code(ending.job, ending.started_at));
+        let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
+        sqlx::query(COUNT_HOURS).bind(rows).execute(&mut *connection).await?;
         let ids = json_ids(ended.iter().map(|ending| &ending.job));
         sqlx::query(LEAVE).bind(ids).execute(&mut *connection).await?;
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual::domain::audit::Action;
 use punctual::domain::call::Idempotency;
+use punctual::domain::hours::AccountHour;
 use punctual::domain::job::{Attempt, Job};
 use punctual::domain::key::KeyRecord;
 use punctual::domain::schedule::Schedule;
@@ -26,12 +27,12 @@ use punctual::store::{
     Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled,
     Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
     DueEntry, ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
-    IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey,
-    KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount, Resealed,
-    Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage, ScheduleQuery,
-    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
-    SkipQuery, StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage, VersionPage,
-    Waiting, Wanted, WriteContext,
+    HourStore, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse,
+    KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount,
+    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
+    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore,
+    SkipPage, SkipQuery, StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage,
+    VersionPage, Waiting, Wanted, WriteContext,
 };
 use punctual::store::{
     AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
@@ -330,6 +331,13 @@ flaky! { UpkeepStore:
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
     fn waiting(&self, now: Timestamp, cap: u32) -> Waiting;
+}
+
+flaky! { HourStore:
+    fn hours(&self, account: AccountId, from: Timestamp) -> Vec<AccountHour>;
+    fn prune_hours(&self, before: Timestamp, limit: u32) -> u64
+        // The repeated call does the work of the next round.
+        => |lost, again| both(lost, again, |lost, again| lost + again);
 }
 
 flaky! { UserStore:

@@ -17,6 +17,7 @@ mod deliveries;
 mod dropped;
 mod firing;
 pub mod flaky;
+mod hours;
 mod idempotency;
 mod identities;
 mod incidents;
@@ -278,6 +279,14 @@ macro_rules! every_case {
                 the_streak_counts_failures_since_a_success,
                 an_older_run_does_not_become_the_last,
                 cancelled_jobs_count_nothing,
+            }
+            hours {
+                jobs_are_counted_in_the_hour_of_their_end,
+                a_job_is_counted_once_at_its_end,
+                cancelled_jobs_are_counted_by_themselves,
+                of_many_batches_at_once_each_job_is_counted,
+                old_hours_go_in_small_batches,
+                those_of_a_deleted_account_are_not_there,
             }
             races {
                 two_leaders_fire_a_tick_once,

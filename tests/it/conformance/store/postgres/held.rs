@@ -23,7 +23,7 @@ use crate::harness::database::{Database, run};
 use crate::harness::wait::live_for;
 
 /// A time shorter than any lock timeout.
-const AT_ONCE: Duration = Duration::from_millis(200);
+pub const AT_ONCE: Duration = Duration::from_millis(200);
 /// The time for which dropping a day's partition locks its tables. It is longer than a commit waits
 /// for rows.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -42,14 +42,14 @@ async fn hold_state(other: &mut PgConnection, id: ScheduleId) -> Transaction<'_,
     hold(other, &format!("schedule_state WHERE schedule_id = '{}'", uuid(id.to_bytes()))).await
 }
 
-async fn hold<'c>(other: &'c mut PgConnection, rows: &str) -> Transaction<'c, Postgres> {
+pub async fn hold<'c>(other: &'c mut PgConnection, rows: &str) -> Transaction<'c, Postgres> {
     let mut held = other.begin().await.expect("begin");
     run(&mut held, &format!("SELECT FROM {rows} FOR UPDATE")).await;
     held
 }
 
 /// Returns `count` running jobs of one schedule.
-async fn running(w: &World, count: usize) -> Vec<Claimed> {
+pub async fn running(w: &World, count: usize) -> Vec<Claimed> {
     let id = w.schedule().await;
     let mut jobs = Vec::new();
     for _ in 0..count {

@@ -6,6 +6,7 @@ mod copying;
 mod ends;
 mod faults;
 mod held;
+mod hours;
 mod interference;
 mod known;
 mod locks;
