@@ -59,7 +59,12 @@ pub const NO_CLAIM_CHECK: Mutations = &[
                     WHERE j.id = o.job
                 ), inserted AS (INSERT INTO jobs",
             ),
-            ("FROM ended", "FROM ended) SELECT FROM unnest($2::uuid[])"),
+            (
+                "body
+    FROM ended",
+                "body
+    FROM ended) SELECT FROM unnest($2::uuid[])",
+            ),
         ],
     ),
     (

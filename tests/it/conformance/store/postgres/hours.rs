@@ -1,7 +1,10 @@
 //! Rows of hours that another session has locked.
 
+use std::time::Duration;
+
+use punctual::domain::JobId;
 use punctual::domain::hours::AccountHour;
-use punctual::store::{Cancelled, End, Fate};
+use punctual::store::{Cancelled, End, Fate, NewJob};
 use tokio::time::timeout;
 
 use super::held::{AT_ONCE, hold, running};
@@ -22,9 +25,11 @@ async fn a_held_hour_delays_no_end() {
         query.fetch_one(&mut beside).await.expect("read")
     };
     let mut end = async || {
-        let end = w.completion(&jobs.remove(0), None, End::Succeeded);
+        let job = jobs.remove(0);
+        let end = w.completion(&job, None, End::Succeeded);
         let committed = timeout(AT_ONCE, w.commit(minute(2), &[end])).await.expect("at once");
         assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+        job.job
     };
     end().await;
     assert_eq!(rows().await, 1);
@@ -39,9 +44,46 @@ async fn a_held_hour_delays_no_end() {
     let lags = [2, 0, 0, 0, 0, 0, 0, 0];
     let two = AccountHour { succeeded: 2, cancelled: 1, lags, ..AccountHour::empty(minute(0)) };
     assert_eq!(counted().await, [two]);
+    let free = 1 + i64::from(inserts(waiting));
     let old = timeout(AT_ONCE, w.store.prune_hours(minute(60), 9)).await.expect("at once");
-    assert_eq!(old.expect("prune"), 1, "the free row");
+    assert_eq!(i64::try_from(old.expect("prune")), Ok(free), "the free rows");
     held.rollback().await.expect("roll back");
-    end().await;
-    assert_eq!(rows().await, 1, "the row that was held has room");
+    let last = end().await;
+    assert_eq!(rows().await, 1 + i64::from(inserts(last)), "the row that was held is free");
+}
+
+/// Returns `true` for one of a thousand jobs, by the last bytes of the id: the transaction that ends
+/// it inserts another row even if there is a free one.
+fn inserts(job: JobId) -> bool {
+    let [.., a, b, c, d] = job.to_bytes();
+    u32::from_be_bytes([a, b, c, d]) % 1_000_000 < 1_000
+}
+
+/// All versions of a row stay while a snapshot is open, and each commit would read them again. So one
+/// of a thousand commits begins another row, and later ones add to that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_replaced_before_they_have_many_versions() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let schedule = w.schedule().await;
+    let mut beside = database.beside().await;
+    let mut end = async |seconds: u32, random: u128| -> Vec<i32> {
+        let at = minute(1).plus(Duration::from_secs(seconds.into()));
+        let job = NewJob { id: JobId::new(minute(1), random), schedule };
+        w.store.create_job(&w.write(minute(1)), &job, None).await.expect("create");
+        let claimed = w.claim(at, &[job.id]).await.remove(0);
+        let end = w.completion(&claimed, None, End::Succeeded);
+        let committed = w.commit(at, &[end]).await;
+        assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+        let rows = sqlx::query_scalar("SELECT succeeded FROM account_hours ORDER BY slot");
+        rows.fetch_all(&mut beside).await.expect("read")
+    };
+    assert_eq!(end(0, 5_000).await, [1]);
+    assert_eq!(end(1, 1_000).await, [2]);
+    assert_eq!(end(2, 999).await, [2, 1]);
+    assert_eq!(end(3, 1_001).await, [2, 2]);
+    assert_eq!(end(4, 1_000_000).await, [2, 2, 1]);
+    assert_eq!(end(5, 2_000).await, [2, 2, 2]);
+    let counted = w.store.hours(w.account, minute(0)).await.expect("read");
+    assert_eq!(counted.iter().map(|hour| hour.succeeded).collect::<Vec<_>>(), [6]);
 }
