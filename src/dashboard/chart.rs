@@ -25,20 +25,16 @@ pub(super) struct Bar {
 /// Renders bars in proportion to the largest value. `room` is the number of bars that fit.
 pub(super) fn bars(label: &str, room: usize, bars: &[Bar]) -> Markup {
     let most = bars.iter().map(|bar| bar.value).max().unwrap_or(0);
-    let width = STEP * room;
-    html! {
-        svg.chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img"
-            aria-label=(label) {
-            @for Bar { class, place, value, title } in bars {
-                @let height = height(*value, most);
-                rect class=(class) x=(place * STEP) y=(HEIGHT - height) width=(STEP - GAP)
-                    height=(height) {
-                    title { (title) }
-                }
+    let content = html! {
+        @for Bar { class, place, value, title } in bars {
+            @let height = height(*value, most);
+            rect class=(class) x=(place * STEP) y=(HEIGHT - height) width=(STEP - GAP)
+                height=(height) {
+                title { (title) }
             }
-            line.line x1="0" y1=(HEIGHT) x2=(width) y2=(HEIGHT) {}
         }
-    }
+    };
+    frame(label, room, &content)
 }
 
 /// A bar that consists of parts.
@@ -55,19 +51,27 @@ pub(super) struct Stack {
 
 /// Renders bars that consist of parts. `room` is the number of bars that fit.
 pub(super) fn stacks(label: &str, room: usize, stacks: &[Stack]) -> Markup {
+    let content = html! {
+        @for stack in stacks {
+            g {
+                title { (stack.title) }
+                @for (class, top, height) in heights(stack) {
+                    rect class=(class) x=(stack.place * STEP) y=(top) width=(STEP - GAP)
+                        height=(height) {}
+                }
+            }
+        }
+    };
+    frame(label, room, &content)
+}
+
+/// Renders the drawing around bars, with the line on which they stand.
+fn frame(label: &str, room: usize, bars: &Markup) -> Markup {
     let width = STEP * room;
     html! {
         svg.chart viewBox={ "0 0 " (width) " " (HEIGHT) } preserveAspectRatio="none" role="img"
             aria-label=(label) {
-            @for stack in stacks {
-                g {
-                    title { (stack.title) }
-                    @for (class, top, height) in heights(stack) {
-                        rect class=(class) x=(stack.place * STEP) y=(top) width=(STEP - GAP)
-                            height=(height) {}
-                    }
-                }
-            }
+            (bars)
             line.line x1="0" y1=(HEIGHT) x2=(width) y2=(HEIGHT) {}
         }
     }
