@@ -71,7 +71,7 @@ fn text(report: &InstallationReport) -> String {
             (None, _) => "-".to_owned(),
         };
         let epoch = one.epoch.map_or_else(|| "-".to_owned(), |epoch| epoch.to_string());
-        let since = one.led_since.clone().unwrap_or_else(|| "-".to_owned());
+        let since = one.led_since.map_or_else(|| "-".to_owned(), |at| at.to_string());
         let lags = (seconds(one.tick_lag_ms), seconds(one.job_lag_ms));
         [one.shard.to_string(), leader, epoch, since, lags.0, lags.1]
     };

@@ -10,7 +10,6 @@ use maud::{Markup, html};
 use super::table::Column::{Number, Text};
 use super::visitor::{RENEWAL, Visitor};
 use super::{Dashboard, PageError, shell, table, time};
-use crate::domain::Timestamp;
 use crate::inspection::{
     InstallationReport, JOBS_COUNTED, ReplicaStatus, ServerStatus, ShardStatus, WaitingWork,
 };
@@ -152,19 +151,11 @@ fn shards(visitor: &Visitor, shards: &[ShardStatus]) -> Markup {
                 th.number scope="row" { (shard.shard) }
                 td { (shard.leader.as_deref().unwrap_or("none")) }
                 td.number { @if let Some(epoch) = shard.epoch { (epoch) } @else { "–" } }
-                td { (since(visitor, shard.led_since.as_deref())) }
+                td { @if let Some(at) = shard.led_since { (time::instant(at, visitor.zone)) } @else { "–" } }
                 td.number { (lag(shard.tick_lag_ms)) }
                 td.number { (lag(shard.job_lag_ms)) }
             }
         }
     };
     table::render("", &columns, &rows)
-}
-
-/// Renders the start of a term; a dash if there is none.
-fn since(visitor: &Visitor, at: Option<&str>) -> Markup {
-    match at.map(str::parse::<Timestamp>) {
-        Some(Ok(at)) => time::instant(at, visitor.zone),
-        _ => html! { "–" },
-    }
 }

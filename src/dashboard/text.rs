@@ -1,4 +1,4 @@
-//! Stored texts and those of commands, as pages show them.
+//! Stored texts, those of commands, and counts, as pages show them.
 
 use std::collections::BTreeMap;
 
@@ -14,4 +14,9 @@ pub(super) fn sentence(text: &str) -> String {
 pub(super) fn read_headers(text: Option<&str>) -> Vec<(String, String)> {
     let headers = text.and_then(|text| serde_json::from_str::<BTreeMap<String, String>>(text).ok());
     headers.unwrap_or_default().into_iter().collect()
+}
+/// Returns a number with its noun, such as `1 run` or `2 runs`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }

@@ -54,15 +54,14 @@ impl ShownZone {
 }
 
 /// Renders an instant in a zone, such as `25 Nov 2026, 17:40:05`. The title is in UTC.
-pub(super) fn instant(at: Timestamp, zone: impl Into<ShownZone>) -> Markup {
+pub(super) fn instant(at: Timestamp, zone: ShownZone) -> Markup {
     let utc = at.to_utc().format("%Y-%m-%d %H:%M:%S%.3f UTC").to_string();
-    html! { time datetime=(at) title=(utc) { (zone.into().text(at)) } }
+    html! { time datetime=(at) title=(utc) { (zone.text(at)) } }
 }
 
 /// Renders an instant by its distance from now, such as `in 5 min` or `2 h ago`. The title has the
 /// instant.
-pub(super) fn relative(at: Timestamp, now: Timestamp, zone: impl Into<ShownZone>) -> Markup {
-    let zone = zone.into();
+pub(super) fn relative(at: Timestamp, now: Timestamp, zone: ShownZone) -> Markup {
     let short = at.to_utc().with_timezone(&zone.zone).format("%Z").to_string();
     let text = if at > now {
         format!("in {}", rough(at.since(now)))
@@ -108,14 +107,14 @@ mod tests {
     #[test]
     fn an_instant_is_shown_in_the_zone_and_told_in_utc() {
         let at: Timestamp = "2026-07-01T22:30:00Z".parse().expect("an instant");
-        let text = instant(at, Tz::Europe__Berlin).into_string();
+        let text = instant(at, Tz::Europe__Berlin.into()).into_string();
         assert!(text.contains(">2 Jul 2026, 00:30:00<"), "{text}");
         assert!(text.contains("2026-07-01 22:30:00.000 UTC"), "{text}");
         let twelve = ShownZone { zone: Tz::Europe__Berlin, has_12_hour_clock: true };
         assert!(instant(at, twelve).into_string().contains(">2 Jul 2026, 12:30:00 AM<"));
         assert_eq!(twelve.weekday_text(at), "Thu 12:30 AM");
         let before = at.minus(Duration::from_secs(300));
-        assert!(relative(at, before, Tz::UTC).into_string().contains(">in 5 min<"));
-        assert!(relative(before, at, Tz::UTC).into_string().contains(">5 min ago<"));
+        assert!(relative(at, before, Tz::UTC.into()).into_string().contains(">in 5 min<"));
+        assert!(relative(before, at, Tz::UTC.into()).into_string().contains(">5 min ago<"));
     }
 }

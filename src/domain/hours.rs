@@ -61,6 +61,12 @@ impl AccountHour {
     }
 }
 
+/// Returns the start of the hour (UTC) in which an instant is.
+pub fn hour_of(at: Timestamp) -> Timestamp {
+    let ms = at.as_millis();
+    Timestamp::from_millis(ms - ms.rem_euclid(HOUR_MS))
+}
+
 /// Returns the class of the start lag of a job that was scheduled for an instant and began its first
 /// attempt at another one.
 pub fn lag_class(scheduled: Timestamp, started: Timestamp) -> usize {

@@ -99,7 +99,7 @@ pub struct ShardStatus {
     /// The epoch of the last leader according to the store.
     pub epoch: Option<i64>,
     /// The time at which it took the shard over.
-    pub led_since: Option<String>,
+    pub led_since: Option<Timestamp>,
     /// The lateness of the oldest due tick that has not fired, in milliseconds.
     pub tick_lag_ms: u64,
     /// The time that the oldest startable job has waited, in milliseconds.
@@ -196,7 +196,7 @@ fn shards(now: Timestamp, records: &[ShardRecord], members: &[LiveReplica]) -> V
             leader: leader.map(|leader| leader.replica.clone()),
             held: false,
             epoch: leader.map(|leader| leader.epoch.0),
-            led_since: leader.map(|leader| leader.at.to_string()),
+            led_since: leader.map(|leader| leader.at),
             tick_lag_ms: ms_since(now, record.due_since),
             job_lag_ms: ms_since(now, record.waiting_since),
         };

@@ -1,5 +1,6 @@
 //! The pages of the account: plan and usage, members, signing secrets, the visitor's own times,
-//! password and sessions, and the audit log. A form that was refused shows the page again with its messages.
+//! password and sessions, and the audit log. A form that was refused shows the page again with its
+//! messages.
 
 mod audit;
 mod choose;

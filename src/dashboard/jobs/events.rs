@@ -2,8 +2,9 @@
 //!
 //! An event carries the changed part of the page; without a change, no event is sent. Before each
 //! event, and otherwise every 5 seconds, the session and the membership are checked, as for a page.
-//! No check extends the session: only a person does that. A stream ends with the session or the membership, when the job is final or gone, when the process
-//! stops, and after 10 minutes. The browser then connects again, or asks for the page.
+//! No check extends the session: only a person does that. A stream ends with the session or the
+//! membership, when the job is final or gone, when the process stops, and after 10 minutes. The
+//! browser then connects again, or asks for the page.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use chrono_tz::Tz;
 use crate::dashboard::form::FormFields;
 use crate::dashboard::time::ShownZone;
 use crate::domain::Timestamp;
-use crate::domain::hours::{AccountHour, HOUR_MS};
+use crate::domain::hours::{AccountHour, HOUR_MS, hour_of};
 
 /// The span of time of the charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,6 +68,11 @@ impl ActivityRange {
         }
     }
 
+    /// Returns the periods and the range in words.
+    pub(super) fn by_period(self) -> String {
+        format!("per {} in the last {}", self.period(), self.text())
+    }
+
     /// Returns the maximum number of hours of a period. A day on which clocks are set back has 25.
     const fn most_hours(self) -> i64 {
         match self {
@@ -110,7 +115,7 @@ pub(super) struct Activity {
 impl Activity {
     /// Returns a range that ends at `now`, with periods without jobs.
     pub(super) fn empty(range: ActivityRange, now: Timestamp, zone: Tz) -> Self {
-        let present = now.as_millis() - now.as_millis().rem_euclid(HOUR_MS);
+        let present = hour_of(now).as_millis();
         let hours = i64::try_from(range.periods()).unwrap_or(0) * range.most_hours();
         let mut starts: Vec<i64> = Vec::new();
         let mut last = None;

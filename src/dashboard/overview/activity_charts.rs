@@ -110,9 +110,8 @@ fn outcomes(activity: &Activity, zone: ShownZone) -> Markup {
         title: format!("{}: {}", activity.range.clock(period.start, zone), outcome_texts(period)),
     };
     let about = format!(
-        "Jobs by outcome per {} in the last {}, at most {most}. The table below has the values.",
-        activity.range.period(),
-        activity.range.text()
+        "Jobs by outcome {}, at most {most}. The table below has the values.",
+        activity.range.by_period()
     );
     html! {
         (drawn(activity, zone, &about, stack))
@@ -132,9 +131,8 @@ fn lags_chart(activity: &Activity, zone: ShownZone) -> Markup {
         ),
     };
     let about = format!(
-        "Shares of jobs by start lag per {} in the last {}. The table below has the values.",
-        activity.range.period(),
-        activity.range.text()
+        "Shares of jobs by start lag {}. The table below has the values.",
+        activity.range.by_period()
     );
     html! {
         (drawn(activity, zone, &about, stack))

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use crate::dashboard::chart::{self, Bar};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
+use crate::dashboard::text::counted;
 use crate::dashboard::time::ShownZone;
 use crate::domain::Timestamp;
 use crate::schedules::Forecast;
@@ -46,7 +47,7 @@ fn load(forecast: &Forecast, (at, runs): (Timestamp, u64), zone: ShownZone) -> M
     html! {
         (bars(&quarters, zone))
         p.soft {
-            "The busiest minute is " (zone.weekday_text(at)) " with " (counted(runs)) "."
+            "The busiest minute is " (zone.weekday_text(at)) " with " (counted(runs, "run")) "."
             @if let Some(most) = forecast.limited_to {
                 " The forecast counts only the " (most) " most frequent combinations of cron \
                  expression and time zone."
@@ -112,11 +113,7 @@ fn quarters(forecast: &Forecast) -> Vec<Quarter> {
 
 fn title(quarter: &Quarter, zone: ShownZone) -> String {
     let Quarter { start, runs, most } = *quarter;
-    format!("{}: {}, at most {most} in a minute", zone.weekday_text(start), counted(runs))
-}
-
-fn counted(runs: u64) -> String {
-    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
+    format!("{}: {}, at most {most} in a minute", zone.weekday_text(start), counted(runs, "run"))
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::{cron_help, list, path_of, pause, sections};
 use crate::dashboard::address::api_address;
 use crate::dashboard::form::request;
 use crate::dashboard::members::Addresses;
+use crate::dashboard::text::counted;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{
     Dashboard, DashboardParts, PageError, id_of, newest_jobs, shell, time, widgets,
@@ -130,7 +131,7 @@ fn facts(
             @if let Some(percent) = statistics.success_percent() {
                 div {
                     dt { "Success rate" }
-                    dd { (percent) " % of " (statistics.finished) @if statistics.finished == 1 { " job" } @else { " jobs" } }
+                    dd { (percent) " % of " (counted(statistics.finished as u64, "job")) }
                 }
             }
             @if let (Some(p50), Some(p95)) = (statistics.p50, statistics.p95) {

@@ -294,12 +294,11 @@ measured! {
 
         /// Commits the ends of attempts in one transaction: attempt, job, schedule state (last run,
         /// last status, streak, active and held job), the hours of the accounts, and the events that
-        /// preferences ask for. A
-        /// run that began before the recorded last run does not replace it. A row that cannot be
-        /// written fails the whole batch with kind `Rejected`. A row that another transaction locks
-        /// for longer than the service ever does is passed over ([`Fate::Busy`]), together with all
-        /// rows that must be written with it. The batch waits for locked rows once, for a fraction
-        /// of a second, however many they are.
+        /// preferences ask for. A run that began before the recorded last run does not replace it.
+        /// A row that cannot be written fails the whole batch with kind `Rejected`. A row that
+        /// another transaction locks for longer than the service ever does is passed over
+        /// ([`Fate::Busy`]), together with all rows that must be written with it. The batch waits
+        /// for locked rows once, for a fraction of a second, however many they are.
         async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
         /// Returns tickets of PENDING jobs that could have started before `before`, in the order of

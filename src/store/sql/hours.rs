@@ -10,6 +10,8 @@
 //! transactions on one row the statement took six times as long. So one of a thousand transactions
 //! inserts another row, with a larger slot, and the search begins at the largest.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
@@ -20,7 +22,7 @@ use super::fault::SqlResult;
 use super::hex::Hex;
 use super::maintenance::is_alone;
 use super::rows::{StoreRow, number, read_rows};
-use crate::domain::hours::{AccountHour, HOUR_MS, LAG_CLASSES, lag_class};
+use crate::domain::hours::{AccountHour, LAG_CLASSES, hour_of, lag_class};
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::{HourStore, Result, sql};
 
@@ -190,12 +192,13 @@ pub(in crate::store) fn prune_hours(dialect: Dialect) -> String {
 #[async_trait]
 impl<D: Database> HourStore for D {
     async fn hours(&self, account: AccountId, from: Timestamp) -> Result<Vec<AccountHour>> {
-        let first = hour_of(from.as_millis() + HOUR_MS - 1);
+        let hour = hour_of(from);
+        let first = if hour < from { hour.plus(Duration::from_hours(1)) } else { hour };
         self.api().all("hours", sql::query_as(HOURS).bind(account).bind(first)).await
     }
 
     async fn prune_hours(&self, before: Timestamp, limit: u32) -> Result<u64> {
-        let first_kept = hour_of(before.as_millis());
+        let first_kept = hour_of(before);
         let pruned = self.scheduler().batch("prune_hours", limit as usize, move |connection| {
             Box::pin(async move {
                 if !is_alone(connection, "prune hours").await? {
@@ -208,11 +211,6 @@ impl<D: Database> HourStore for D {
         });
         pruned.await
     }
-}
-
-/// Returns the start of the hour of an instant, both in milliseconds.
-fn hour_of(ms: i64) -> i64 {
-    ms - ms.rem_euclid(HOUR_MS)
 }
 
 #[cfg(test)]
