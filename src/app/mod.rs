@@ -28,6 +28,7 @@ mod overview;
 mod restored;
 mod signals;
 mod stages;
+mod store_lease;
 mod stores;
 mod time;
 
@@ -48,19 +49,19 @@ use crate::accounts::{Accounts, OidcProvider, Users};
 use crate::channels::Channels;
 use crate::channels::email::Mailer;
 use crate::cluster::SharedCluster;
-use crate::config::{Config, Peers};
+use crate::config::Config;
 use crate::executor::Executor;
 use crate::notifications::Notifications;
 use crate::operations::Readiness;
 use crate::outbound::{Client, SetupError};
 use crate::runtime::{Clock, Random, Tasks};
 use crate::schedules::Schedules;
-use crate::store::SharedStore;
 use crate::store::sqlite::ServerLock;
 use canary::CanaryStart;
 use front::{Commands, Front};
 use listen::Listeners;
 use stages::Stages;
+use store_lease::StoreLease;
 use time::TimeKeeper;
 
 /// The maximum part of the grace period that is reserved for committing the last results of
@@ -73,9 +74,6 @@ const LEAST_COMMIT_GRACE: Duration = Duration::from_millis(250);
 /// The time for the last responses of the operations listener after everything else has stopped.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
 
-/// The timeout for ending the lease in the store.
-const LEASE_GRACE: Duration = Duration::from_millis(500);
-
 /// A running service.
 pub struct App {
     clock: Clock,
@@ -86,9 +84,8 @@ pub struct App {
     grace: Duration,
     readiness: Arc<Readiness>,
     cluster: SharedCluster,
-    /// The store that has this replica's lease, and the replica's name in it. Absent without a
-    /// cluster.
-    lease: Option<(SharedStore, String)>,
+    /// Absent without a cluster.
+    lease: Option<StoreLease>,
     /// Absent without the role `executor`.
     executor: Option<Executor>,
     store: OpenStore,
@@ -162,6 +159,7 @@ impl App {
         let stages =
             Stages { config, tasks, client: &client, channels: &channels, random: &random };
         let executor = stages.start(&mut context);
+        let lease = StoreLease::start(config, &context, tasks);
 
         let tasks = tasks.clone();
         let front = Front {
@@ -184,8 +182,6 @@ impl App {
             Some(public) => tracing::info!(%public, %operations, shards, %replica, "serving"),
             None => tracing::info!(%operations, shards, %replica, "working"),
         }
-        let has_lease = matches!(config.peers, Peers::Cluster(_));
-        let lease = has_lease.then(|| (context.store.clone(), context.replica.clone()));
         Ok(Self {
             clock,
             tasks,
@@ -242,31 +238,29 @@ impl App {
         }
     }
 
-    /// Ends the lease in the store, so that other replicas can take over at once. If this fails,
-    /// they take over when the lease expires.
-    async fn end_lease(&self) {
-        let Some((store, replica)) = &self.lease else { return };
-        tokio::select! {
-            ended = store.end_replica(replica) => if let Err(error) = ended {
-                tracing::debug!(%error, "could not end the lease in the store");
-            },
-            () = self.clock.sleep(LEASE_GRACE) => {}
-        }
-    }
-
     /// Stops the service within the grace period (STOP-1).
     pub async fn stop(self) -> ServiceEnd {
         let begun = self.clock.monotonic();
         self.readiness.draining();
         self.tasks.begin_stop();
         self.cluster.leave().await;
-        self.end_lease().await;
         let for_commits = (self.grace / 4).clamp(LEAST_COMMIT_GRACE, COMMIT_GRACE);
         let left = || self.grace.saturating_sub(self.clock.monotonic() - begun);
-        let idle = match &self.executor {
-            Some(executor) => executor.stop(left().saturating_sub(for_commits)).await,
-            None => true,
+        let for_attempts = left().saturating_sub(for_commits);
+        let end_lease = async {
+            let Some(lease) = self.lease else { return };
+            tokio::select! {
+                () = lease.end() => {}
+                () = self.clock.sleep(for_attempts) => {}
+            }
         };
+        let end_attempts = async {
+            match &self.executor {
+                Some(executor) => executor.stop(for_attempts).await,
+                None => true,
+            }
+        };
+        let ((), idle) = tokio::join!(end_lease, end_attempts);
         let clean = self.tasks.finish(left().max(for_commits)).await && idle;
         self.store.close().await;
         self.watch.finish(LAST_ANSWERS).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use super::StartError;
 use super::observer::Observer;
@@ -13,7 +14,7 @@ use crate::executor::{self, Executor};
 use crate::notify::{self, Notifier};
 use crate::outbound::Client;
 use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
-use crate::scheduler::{AccountEraser, Context, HistoryPruner, JobRescuer, Leader, LeaderReplacer};
+use crate::scheduler::{AccountEraser, Context, HistoryPruner, JobRescuer, Leader};
 use crate::telemetry::metrics::SHARDS;
 use crate::telemetry::traces;
 
@@ -71,8 +72,7 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Starts the stages of the replica's roles and, in a cluster, the loop that keeps its lease in
-    /// the store. Returns the executor, if the replica has that role.
+    /// Starts the stages of the replica's roles. Returns the executor, if the replica has that role.
     pub(super) fn start(&self, context: &mut Context) -> Option<Executor> {
         let Self { config, tasks, random, .. } = self;
         // The hint wakes the notifier of this replica at once when its executor raises an alert.
@@ -83,11 +83,6 @@ impl Stages<'_> {
         }
         if config.roles.notifier {
             self.start_notifier(context, alerts);
-        }
-        if matches!(config.peers, Peers::Cluster(_)) {
-            let (lease_time, leads) = (config.executor.claim_time, config.roles.scheduler);
-            let replacer = LeaderReplacer::new(context.clone(), lease_time, leads);
-            run(tasks, TaskKind::Upkeep, context, Arc::default(), replacer);
         }
         executor
     }
@@ -151,14 +146,15 @@ fn wake_by_terms(context: &Context, tasks: &Tasks, hint: Arc<Notify>) {
     });
 }
 
-/// Starts a task that runs a worker in a loop until shutdown. `hint` wakes it early.
+/// Starts a task that runs a worker in a loop until shutdown. `hint` wakes it early. The task ends
+/// after the last run of the worker.
 pub(super) fn run<W: Worker + 'static>(
     tasks: &Tasks,
     kind: TaskKind,
     context: &Context,
     hint: Arc<Notify>,
     mut worker: W,
-) {
+) -> JoinHandle<Option<()>> {
     let (driven, clock) = (tasks.clone(), context.clock.clone());
-    tasks.spawn(kind, async move { drive(&driven, kind, &clock, &hint, &mut worker).await });
+    tasks.spawn(kind, async move { drive(&driven, kind, &clock, &hint, &mut worker).await })
 }

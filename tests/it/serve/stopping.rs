@@ -4,14 +4,21 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 
 use super::world::{SHARDS, World};
+use crate::harness::database::run;
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::{until, within};
 
 /// The maximum time without a leader for the shards of a stopping replica. The lease of a dead one
 /// lasts 30 s here.
 const HANDED_OVER: Duration = Duration::from_secs(5);
+
+/// Returns the count that a query selects.
+async fn count(connection: &mut PgConnection, query: &'static str) -> i64 {
+    sqlx::query_scalar(query).fetch_one(connection).await.expect("a count")
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_says_so_hands_its_shards_over_and_lets_attempts_end() {
@@ -64,4 +71,40 @@ async fn it_says_so_hands_its_shards_over_and_lets_attempts_end() {
     .await;
     let attempts = &api.job(&endless).await["attempts"];
     assert_eq!(attempts[0]["errorCode"], Value::from("WORKER_LOST"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_on_its_way_does_not_bring_its_lease_back() {
+    let world = World::new(&[]).await;
+    let replica = world.replica(&[]).await;
+    let mut holder = world.beside().await;
+    // Each renewal waits here until `holder` lets it go on. An end of the lease does not wait.
+    run(
+        &mut holder,
+        "SELECT pg_advisory_lock(1);
+         CREATE FUNCTION wait_for_holder() RETURNS trigger LANGUAGE plpgsql AS
+         'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END';
+         CREATE TRIGGER wait_for_holder BEFORE INSERT ON replicas
+         FOR EACH ROW EXECUTE FUNCTION wait_for_holder()",
+    )
+    .await;
+    let mut beside = world.beside().await;
+    until("a renewal waits", async || {
+        let waiting =
+            "SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+             WHERE l.locktype = 'advisory' AND NOT l.granted AND d.datname = current_database()
+               AND (l.classid, l.objid) = (0, 1)";
+        (count(&mut beside, waiting).await > 0).then_some(())
+    })
+    .await;
+    replica.tell_to_stop();
+    until("it holds no shard", async || {
+        let told: Value = serde_json::from_str(&world.run(&["cluster", "--json"])).expect("JSON");
+        let mut shards = told["shards"].as_array()?.iter();
+        shards.all(|shard| shard["held"] == false).then_some(())
+    })
+    .await;
+    run(&mut holder, "SELECT pg_advisory_unlock(1)").await;
+    replica.ends(0).await;
+    assert_eq!(count(&mut beside, "SELECT count(*) FROM replicas").await, 0);
 }
