@@ -3,7 +3,8 @@
 //!
 //! `cargo bench --bench store` measures SQLite and takes some seconds. For PostgreSQL, run
 //! `tests/servers cargo bench --bench store`. In each round one minute passes, and every schedule
-//! runs once.
+//! runs once. For PostgreSQL it also measures how long a commit takes while another transaction
+//! holds the row of one of its jobs.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -29,8 +30,8 @@ use punctual::runtime::{Clock, Random};
 use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
-    Claim, Claimed, Completion, End, ExecutorId, Fence, Fired, Firing, NewSchedule, NewVersion,
-    Sealer, SharedStore, TickJob, WriteContext,
+    Claim, Claimed, Completion, End, ExecutorId, Fate, Fence, Fired, Firing, NewSchedule,
+    NewVersion, Sealer, SharedStore, TickJob, WriteContext,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -47,8 +48,8 @@ fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let url = cluster::settings().into_iter().find(|(name, _)| *name == "PUNCTUAL_STORE_URL");
     runtime.block_on(async {
-        let (name, bare, store) = match url {
-            Some((_, url)) => on_postgres(&url).await,
+        let (name, bare, store) = match &url {
+            Some((_, url)) => on_postgres(url).await,
             None => on_sqlite(folder.path()).await,
         };
         println!("bare {name}: {:.1} µs a row", micros(bare));
@@ -62,6 +63,12 @@ fn main() {
                 micros(all),
                 steps.collect::<Vec<_>>().join(", "),
                 all.as_secs_f64() / bare.as_secs_f64()
+            );
+        }
+        if let Some((_, url)) = &url {
+            let (free, held) = bench.commits_beside_a_held_row(url).await;
+            println!(
+                "a commit of {BATCH} jobs: {free:.1?}; while one of their runs is held {held:.1?}"
             );
         }
     });
@@ -165,49 +172,82 @@ impl Bench {
 
     /// Runs every schedule once. Returns the total time of each step.
     async fn round(&mut self) -> [(&'static str, Duration); 4] {
-        let (now, next_tick) = (self.next, self.next.plus(MINUTE));
-        self.next = next_tick;
         let mut spent = [Duration::ZERO; 4];
         for ids in self.schedules.chunks(BATCH) {
-            let wanted: Vec<_> = ids.iter().map(|id| (SHARD, *id)).collect();
+            let ends = self.run(ids, &mut spent).await;
             let start = Instant::now();
-            let candidates = self.store.candidates(&wanted, now).await.expect("candidates");
-            spent[0] += start.elapsed();
-            let firings: Vec<_> = candidates
-                .iter()
-                .map(|candidate| Firing {
-                    schedule: candidate.schedule,
-                    shard: SHARD,
-                    version: candidate.version,
-                    tick: candidate.tick,
-                    suspensions: candidate.suspensions,
-                    overlap_policy: candidate.overlap_policy,
-                    next_tick: Some(next_tick),
-                    jobs: vec![TickJob {
-                        id: JobId::of_tick(candidate.schedule, candidate.tick),
-                        trigger: Trigger::Schedule,
-                    }],
-                    skips: Vec::new(),
-                })
-                .collect();
-            let start = Instant::now();
-            let fired = self.store.fire(&[self.fence], now, &firings).await.expect("fired");
-            spent[1] += start.elapsed();
-            let Fired { tickets, .. } = fired;
-            assert_eq!(tickets.len(), ids.len());
-            let jobs: Vec<_> = tickets.iter().map(|ticket| ticket.job).collect();
-            let claim = Claim { executor: self.executor, now };
-            let start = Instant::now();
-            let claimed = self.store.claim(&claim, &jobs).await.expect("claimed").taken;
-            spent[2] += start.elapsed();
-            assert_eq!(claimed.len(), ids.len());
-            let ends: Vec<_> = claimed.iter().map(|claimed| self.success(claimed, now)).collect();
-            let start = Instant::now();
-            self.store.commit(now, &ends).await.expect("committed");
+            self.store.commit(self.next, &ends).await.expect("committed");
             spent[3] += start.elapsed();
         }
+        self.next = self.next.plus(MINUTE);
         let [candidates, fire, claim, commit] = spent;
         [("candidates", candidates), ("fire", fire), ("claim", claim), ("commit", commit)]
+    }
+
+    /// Returns the times of two commits of a batch: one alone, and one while another transaction
+    /// holds one of the jobs.
+    async fn commits_beside_a_held_row(&self, url: &str) -> (Duration, Duration) {
+        let mut batches = self.schedules.chunks(BATCH);
+        let mut times = [Duration::ZERO; 2];
+        for (time, is_held) in times.iter_mut().zip([false, true]) {
+            let ids = batches.next().expect("schedules");
+            let ends = self.run(ids, &mut Default::default()).await;
+            let mut holder = PgConnection::connect(url).await.expect("a connection");
+            let mut holder = holder.begin().await.expect("a transaction");
+            if is_held {
+                let job = u128::from_be_bytes(ends[BATCH / 2].job.to_bytes());
+                let hold = "SELECT FROM runs WHERE id = $1::text::uuid FOR UPDATE";
+                let hold = sqlx::query(hold).bind(format!("{job:032x}"));
+                hold.execute(&mut *holder).await.expect("it is free");
+            }
+            let start = Instant::now();
+            let committed = self.store.commit(self.next, &ends).await.expect("committed");
+            *time = start.elapsed();
+            let busy = committed.fates.iter().filter(|fate| **fate == Fate::Busy).count();
+            assert_eq!(busy, usize::from(is_held));
+            holder.rollback().await.expect("it is let go");
+        }
+        let [free, held] = times;
+        (free, held)
+    }
+
+    /// Fires and claims the next tick of schedules. Returns the outcomes to commit, and adds the
+    /// time of each step.
+    async fn run(&self, ids: &[ScheduleId], spent: &mut [Duration; 4]) -> Vec<Completion> {
+        let (now, next_tick) = (self.next, self.next.plus(MINUTE));
+        let wanted: Vec<_> = ids.iter().map(|id| (SHARD, *id)).collect();
+        let start = Instant::now();
+        let candidates = self.store.candidates(&wanted, now).await.expect("candidates");
+        spent[0] += start.elapsed();
+        let firings: Vec<_> = candidates
+            .iter()
+            .map(|candidate| Firing {
+                schedule: candidate.schedule,
+                shard: SHARD,
+                version: candidate.version,
+                tick: candidate.tick,
+                suspensions: candidate.suspensions,
+                overlap_policy: candidate.overlap_policy,
+                next_tick: Some(next_tick),
+                jobs: vec![TickJob {
+                    id: JobId::of_tick(candidate.schedule, candidate.tick),
+                    trigger: Trigger::Schedule,
+                }],
+                skips: Vec::new(),
+            })
+            .collect();
+        let start = Instant::now();
+        let fired = self.store.fire(&[self.fence], now, &firings).await.expect("fired");
+        spent[1] += start.elapsed();
+        let Fired { tickets, .. } = fired;
+        assert_eq!(tickets.len(), ids.len());
+        let jobs: Vec<_> = tickets.iter().map(|ticket| ticket.job).collect();
+        let claim = Claim { executor: self.executor, now };
+        let start = Instant::now();
+        let claimed = self.store.claim(&claim, &jobs).await.expect("claimed").taken;
+        spent[2] += start.elapsed();
+        assert_eq!(claimed.len(), ids.len());
+        claimed.iter().map(|claimed| self.success(claimed, now)).collect()
     }
 
     fn success(&self, claimed: &Claimed, now: Timestamp) -> Completion {
