@@ -1,13 +1,13 @@
 //! Outages of etcd and of the queue in a cluster, and replicas that die or sleep meanwhile.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
-use punctual::store::{CurrentLeader, UpkeepStore};
+use punctual::store::{ShardRecord, UpkeepStore};
 
 use crate::calendar::to_next_minute;
 use crate::gate::Fault;
-use crate::process::run;
+use crate::oracle;
+use crate::process::{SHARDS, run};
 use crate::races::firing;
 use crate::replicas::{LEASE, REPLICAS, Replica};
 use crate::world::World;
@@ -52,7 +52,7 @@ impl World {
     /// Gives one replica or all of them a turn, from a random one on.
     pub async fn some_lead(&mut self) {
         let first = self.some_replica().unwrap_or(0);
-        let count = if self.dice.percent(50) { REPLICAS } else { 1 };
+        let count = if self.dice.percent(75) { REPLICAS } else { 1 };
         for place in first..first + count {
             self.turn(place % REPLICAS).await;
         }
@@ -131,14 +131,20 @@ impl World {
     /// LEAD-1: a leader that sleeps while others take over its shards changes nothing when it
     /// wakes. It sleeps in the middle of firing or of taking over.
     pub async fn sleep(&mut self) {
-        let place = self.some_replica().expect("a cluster");
+        let leaders = self.leaders().await;
+        let place = match leaders.is_empty() {
+            true => self.some_replica().expect("a cluster"),
+            false => *self.dice.pick(&leaders),
+        };
         let fires = firing(Some(place));
         let call = *self.dice.pick(&[fires, fires, fires, "replace_leader", "raise_epoch", "due"]);
-        let turns = self.dice.between(0, 12);
+        let turns = self.dice.between(0, CALM as u64);
         self.sleep_at(place, call, turns).await;
     }
 
-    async fn sleep_at(&mut self, place: usize, call: &'static str, turns: u64) {
+    /// Lets a replica sleep at a call while the others have turns. Returns `true` if they have taken
+    /// over all shards meanwhile.
+    async fn sleep_at(&mut self, place: usize, call: &'static str, turns: u64) -> bool {
         let gate = self.process().gate.clone();
         gate.disarm();
         self.settle().await;
@@ -160,7 +166,8 @@ impl World {
                 }
             }
         }
-        let is_replaced = call == firing(Some(place)) && self.is_replaced(place).await;
+        let fires = is_reached && call == firing(Some(place));
+        let is_replaced = fires && self.is_replaced(place).await;
         let before = if is_replaced { self.ticked().await } else { Vec::new() };
         gate.release();
         let (leader, ended) = led.await.expect("the leader does not panic");
@@ -170,19 +177,26 @@ impl World {
         if is_replaced && self.ticked().await != before {
             self.breaks("LEAD-1: a leader that was replaced in its sleep has changed something");
         }
+        is_replaced
+    }
+
+    /// Returns the replicas that lead shards by the store's record, once for each shard.
+    async fn leaders(&mut self) -> Vec<usize> {
+        let (now, sqlite) = (self.clock.now(), self.process().sqlite.clone());
+        let records = sqlite.shard_records(now).await.expect("read");
+        let replicas = &self.process().replicas;
+        let place = |record: ShardRecord| {
+            let leader = record.leader?;
+            replicas.iter().position(|replica| replica.name() == leader.replica)
+        };
+        records.into_iter().filter_map(place).collect()
     }
 
     /// Returns `true` if other replicas lead all shards, and this one does not trust its terms.
     async fn is_replaced(&mut self, place: usize) -> bool {
-        let (now, sqlite) = (self.clock.now(), self.process().sqlite.clone());
-        let records = sqlite.shard_records(now).await.expect("read");
-        let replicas = self.process().replicas.iter().enumerate();
-        let others = replicas.filter(|(other, _)| *other != place);
-        let others: HashSet<_> = others.map(|(_, other)| other.name().to_owned()).collect();
-        let leader = |leader: CurrentLeader| leader.replica;
-        let mut leaders = records.into_iter().map(|record| record.leader.map(leader));
+        let leaders = self.leaders().await;
         let is_trusting = self.process().replicas[place].is_trusting();
-        !is_trusting && leaders.all(|leader| leader.is_some_and(|name| others.contains(&name)))
+        !is_trusting && leaders.len() == usize::from(SHARDS) && !leaders.contains(&place)
     }
 }
 
@@ -218,6 +232,21 @@ async fn whichever_servers_are_away_all_ticks_of_a_dead_leader_fire() {
         assert_eq!(world.broken, [""; 0], "{etcd} {queue}");
         assert_eq!(world.outside.takeovers.count() > 0, etcd, "shards are taken over by the store");
         assert_eq!(world.process().replicas[0].membership.context.queue.is_away(), queue);
+    }
+}
+
+#[tokio::test]
+async fn whichever_servers_are_away_a_leader_that_sleeps_changes_nothing_when_it_wakes() {
+    for (etcd, queue) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut world = cluster(24).await;
+        world.set_etcd_away(etcd);
+        world.set_queue_away(queue);
+        let sleeper = world.leaders().await[0];
+        let is_replaced = world.sleep_at(sleeper, firing(Some(sleeper)), CALM as u64).await;
+        assert!(is_replaced, "others take over: {etcd} {queue}");
+        world.heal().await;
+        oracle::judge(&mut world).await;
+        assert_eq!(world.broken, [""; 0], "{etcd} {queue}");
     }
 }
 

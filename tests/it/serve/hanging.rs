@@ -17,16 +17,16 @@ use crate::harness::wait::within;
 /// minutes.
 const MACHINE: Duration = Duration::from_secs(1);
 /// The time from the preparation of the store to the first tick. By then the replica runs again.
-const TICKS_AFTER_SECONDS: i64 = 15;
+const TICKS_AFTER_SECONDS: i64 = 12;
 
 async fn execute(store: &mut PgConnection, sql: &'static str, value: i64) {
     sqlx::query(sql).bind(value).execute(store).await.expect("executed");
 }
 
-/// Makes the ticking schedules due soon, one after the other within ten seconds.
+/// Makes the ticking schedules due soon, one after the other within five seconds.
 async fn tick_soon(store: &mut PgConnection) {
     let soon = "UPDATE schedule_state AS st
-         SET next_tick = (extract(epoch FROM clock_timestamp())::bigint + $1) * 1000 + s.place * 500
+         SET next_tick = (extract(epoch FROM clock_timestamp())::bigint + $1) * 1000 + s.place * 250
          FROM (SELECT id, row_number() OVER (ORDER BY id) AS place
                FROM schedules WHERE name LIKE 'tick %') AS s
          WHERE s.id = st.schedule_id";
