@@ -9,7 +9,7 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
-use crate::store::contract::deletion::indexed;
+use crate::store::sql::erasure::indexed;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
