@@ -77,7 +77,7 @@ const AT_ONCE: usize = 6;
 fn simulate(seed: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let is_cluster = seed % 2 == 0;
+        let is_cluster = seed.is_multiple_of(2);
         let mut world =
             if is_cluster { World::of_cluster(seed).await } else { World::new(seed).await };
         for _ in 0..SCHEDULES {

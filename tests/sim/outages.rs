@@ -130,7 +130,7 @@ impl World {
 
     /// LEAD-1: a leader that sleeps while others take over its shards changes nothing when it
     /// wakes. It sleeps in the middle of firing or of taking over.
-    pub async fn sleep(&mut self) {
+    pub async fn pause(&mut self) {
         let leaders = self.leaders().await;
         let place = match leaders.is_empty() {
             true => self.some_replica().expect("a cluster"),
@@ -139,12 +139,12 @@ impl World {
         let fires = firing(Some(place));
         let call = *self.dice.pick(&[fires, fires, fires, "replace_leader", "raise_epoch", "due"]);
         let turns = self.dice.between(0, CALM as u64);
-        self.sleep_at(place, call, turns).await;
+        self.pause_at(place, call, turns).await;
     }
 
     /// Lets a replica sleep at a call while the others have turns. Returns `true` if they have taken
     /// over all shards meanwhile.
-    async fn sleep_at(&mut self, place: usize, call: &'static str, turns: u64) -> bool {
+    async fn pause_at(&mut self, place: usize, call: &'static str, turns: u64) -> bool {
         let gate = self.process().gate.clone();
         gate.disarm();
         self.settle().await;
@@ -242,7 +242,7 @@ async fn whichever_servers_are_away_a_leader_that_sleeps_changes_nothing_when_it
         world.set_etcd_away(etcd);
         world.set_queue_away(queue);
         let sleeper = world.leaders().await[0];
-        let is_replaced = world.sleep_at(sleeper, firing(Some(sleeper)), CALM as u64).await;
+        let is_replaced = world.pause_at(sleeper, firing(Some(sleeper)), CALM as u64).await;
         assert!(is_replaced, "others take over: {etcd} {queue}");
         world.heal().await;
         oracle::judge(&mut world).await;
@@ -303,7 +303,7 @@ async fn both_find_a_leader_dead(is_blind: bool) -> World {
         terms.borrow().values().any(|term| term.replaces.is_some())
     };
     let sleeper = world.process().replicas.iter().position(finds).expect("the dead one is found");
-    world.sleep_at(sleeper, "replace_leader", CALM as u64).await;
+    world.pause_at(sleeper, "replace_leader", CALM as u64).await;
     world
 }
 

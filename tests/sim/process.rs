@@ -102,6 +102,39 @@ fn executing(
     Executor::start(settings, parts, tasks)
 }
 
+/// Creates the commands of users.
+fn commands(
+    context: &Context,
+    outbound: outbound::Client,
+    executor: &Executor,
+    random: &Random,
+    tasks: &Tasks,
+) -> Schedules {
+    Schedules::new(schedules::ScheduleParts {
+        store: context.store.clone(),
+        queue: context.queue.clone(),
+        outbound,
+        clock: context.clock.clone(),
+        random: random.clone(),
+        tasks: tasks.clone(),
+        shards: SHARDS,
+        plans: Arc::default(),
+        runner: Some(Arc::new(executor.starter())),
+    })
+}
+
+/// Lets the replicas of a cluster join it. Returns an empty list for a single replica.
+fn memberships(
+    outside: &Outside,
+    shared: &Arc<RecordedQueue>,
+    parts: &Context,
+    with: (&Arc<Gate>, &Random, &Tasks),
+) -> Vec<Membership> {
+    let Some(etcd) = &outside.etcd else { return Vec::new() };
+    let join = |place| Membership::join(place, (etcd.clone(), shared.clone()), parts, with);
+    (0..REPLICAS).map(join).collect()
+}
+
 /// Creates the channels and the notifier.
 fn telling(
     store: &SharedStore,
@@ -142,24 +175,18 @@ impl Process {
         });
         let shared = Arc::<RecordedQueue>::default();
         let mut queue = Arc::new(GatedQueue::new(gate.clone(), shared.clone()));
-        let shards = store.set_up_shards(SHARDS).await.expect("set up");
+        assert_eq!(store.set_up_shards(SHARDS).await.expect("set up"), SHARDS);
         let mut context = Context {
-            store: store.clone(),
+            store,
             queue: queue.clone(),
-            cluster: Arc::new(SingleNode::new("sim", shards)),
+            cluster: Arc::new(SingleNode::new("sim", SHARDS)),
             clock: clock.clone(),
             starter: None,
             replica: "sim".to_owned(),
             others_lack_queue: Arc::default(),
         };
         let tasks = Tasks::new();
-        let parts = context.clone();
-        let join = |(place, etcd): (usize, &Arc<Etcd>)| {
-            let servers = (etcd.clone(), shared.clone());
-            Membership::join(place, servers, &parts, (&gate, random, &tasks))
-        };
-        let etcds = std::iter::repeat_n(&outside.etcd, REPLICAS).flatten();
-        let mut members: Vec<_> = etcds.enumerate().map(join).collect();
+        let mut members = memberships(outside, &shared, &context, (&gate, random, &tasks));
         if let Some(first) = members.first() {
             (context, queue) = (first.context.clone(), first.queue.clone());
         }
@@ -168,27 +195,14 @@ impl Process {
         let client = client(clock, &tasks);
         let executor = executing(&context, &client, random, &tasks);
         context.starter = Some(Arc::new(executor.starter()));
-        let runner = Some(Arc::new(executor.starter()) as _);
-        let (channels, notifier) = telling(&store, &client, clock, random, &tasks);
+        let (channels, notifier) = telling(&context.store, &client, clock, random, &tasks);
         if let Some(first) = members.first_mut() {
             first.context.starter = context.starter.clone();
         }
-        let replicas: Vec<_> =
-            members.into_iter().map(|member| Replica::new(member, random)).collect();
         let leader = || Leader::new(context.clone(), Arc::default(), random.clone());
-        let leader = replicas.is_empty().then(leader);
-        let (commands, clock) = (tasks.clone(), clock.clone());
-        let schedules = Schedules::new(schedules::ScheduleParts {
-            store,
-            queue: context.queue.clone(),
-            outbound: client,
-            clock,
-            random: random.clone(),
-            tasks: commands,
-            shards,
-            plans: Arc::default(),
-            runner,
-        });
+        let leader = members.is_empty().then(leader);
+        let replicas = members.into_iter().map(|member| Replica::new(member, random)).collect();
+        let schedules = commands(&context, client, &executor, random, &tasks);
         Self {
             sqlite,
             gate,

@@ -38,7 +38,7 @@ pub enum Step {
     Beats,
     Away,
     Death,
-    Sleep,
+    Pause,
 }
 
 /// The relative frequency of each step.
@@ -67,7 +67,7 @@ const STEPS: &[(u64, Step)] = &[
 const ALONE: &[(u64, Step)] = &[(3, Step::Elect), (4, Step::Zombie)];
 /// The further steps of a cluster.
 const CLUSTER: &[(u64, Step)] =
-    &[(6, Step::Beats), (8, Step::Away), (2, Step::Death), (4, Step::Sleep)];
+    &[(6, Step::Beats), (8, Step::Away), (2, Step::Death), (4, Step::Pause)];
 
 impl World {
     /// Draws the next step and executes it.
@@ -100,7 +100,7 @@ impl World {
             Step::Beats => self.beats().await,
             Step::Away => self.away(),
             Step::Death => self.death(),
-            Step::Sleep => self.sleep().await,
+            Step::Pause => self.pause().await,
         }
         // Without this, work in progress continues during the next steps.
         if self.dice.percent(80) {

@@ -11,6 +11,10 @@ use super::account_lock::fence_change;
 use super::audit;
 use super::batch_rows::{Of, json, json_ids};
 use super::connection::{Connection, Dialect};
+use super::erasure::{
+    self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
+    GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SKIPS, VERSIONS, clear, count_rows, indexed,
+};
 use super::fault::SqlResult;
 use super::hex::Hex;
 use super::history::remove_jobs;
@@ -19,10 +23,6 @@ use crate::domain::audit::Action;
 use crate::domain::schedule::UnreadableFields;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use super::erasure::{
-    self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
-    GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SKIPS, VERSIONS, clear, count_rows, indexed,
-};
 use crate::store::contract::deletion::SETTLED;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{
