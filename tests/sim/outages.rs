@@ -1,5 +1,6 @@
 //! Outages of etcd and of the queue in a cluster, and replicas that die or sleep meanwhile.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use punctual::store::{ShardRecord, UpkeepStore};
@@ -265,6 +266,36 @@ async fn a_lost_answer_of_the_store_before_etcd_goes_away_leaves_no_shard_withou
     world.clock.advance(to_next_minute(world.clock.now()));
     world.lead_on().await;
     world.none_is_due().await;
+    assert_eq!(world.broken, [""; 0]);
+}
+
+/// The replica that gives a shard away is alive, so only it can take the shard back.
+#[tokio::test]
+async fn a_handover_that_ends_half_way_because_etcd_goes_away_leaves_no_shard_without_a_leader() {
+    let mut world = cluster(25).await;
+    world.gone = Some(2);
+    world.lead_on().await;
+    world.gone = None;
+    let leads_two = |place: &usize, leaders: &[usize]| {
+        leaders.iter().filter(|leader| *leader == place).count() == 2
+    };
+    let leaders = world.leaders().await;
+    let giver = (0..2).find(|place| leads_two(place, &leaders)).expect("it leads two of three");
+    // The third replica joins again. Another one gives a shard to it, which it does not take yet.
+    world.turn(2).await;
+    world.turn(0).await;
+    world.turn(1).await;
+    world.set_etcd_away(true);
+    // The others notice the outage first.
+    for place in [1 - giver, 2].repeat(3) {
+        world.clock.advance(BEAT / 2);
+        world.turn(place).await;
+    }
+    world.lead_on().await;
+    let terms = |replica: &Replica| replica.membership.context.cluster.terms().borrow().clone();
+    let terms = world.process().replicas.iter().flat_map(terms);
+    let led: BTreeSet<_> = terms.map(|(shard, _)| shard).collect();
+    assert_eq!(led.len(), usize::from(SHARDS), "each shard has a leader: {led:?}");
     assert_eq!(world.broken, [""; 0]);
 }
 
