@@ -12,7 +12,7 @@ use super::fire::Rules;
 use super::index::{Comparison, apply_hints, rebuild};
 use crate::cluster::{Term, Terms};
 use crate::domain::Timestamp;
-use crate::domain::shard::ShardId;
+use crate::domain::shard::{Epoch, ShardId};
 use crate::queue::{Due, Index, OwnedSchedule, QueueError};
 use crate::runtime::faults::Point;
 use crate::runtime::{Random, RunError};
@@ -62,8 +62,9 @@ pub(super) struct ShardLeadership {
 /// The right of a leader to write in a shard.
 #[derive(Clone, Copy)]
 enum WriteRight {
-    /// None yet: the leader must raise the epoch first.
-    Coming,
+    /// None yet: the leader must raise the epoch first. `is_asked` is set if it has asked the store
+    /// to, and does not know the outcome.
+    Coming { is_asked: bool },
     /// The right to do everything.
     Taken(Fence),
     /// None any more: a newer leader has the shard, or a replica raised the epoch under a term that
@@ -124,7 +125,7 @@ impl ShardLeadership {
         Self {
             shard,
             term,
-            hold: WriteRight::Coming,
+            hold: WriteRight::Coming { is_asked: false },
             comparison,
             brought_up_to: None,
             next: now,
@@ -147,7 +148,7 @@ impl ShardLeadership {
     pub(super) fn fence(&self) -> Option<Fence> {
         match self.hold {
             WriteRight::Taken(fence) => Some(fence),
-            WriteRight::Coming | WriteRight::Overtaken(_) => None,
+            WriteRight::Coming { .. } | WriteRight::Overtaken(_) => None,
         }
     }
 
@@ -228,7 +229,7 @@ impl ShardLeadership {
             WriteRight::Taken(fence) if is_there => {
                 return self.look(parts, fence, now, turn).await;
             }
-            WriteRight::Coming if is_there => self.take_over(parts, now).await?,
+            WriteRight::Coming { .. } if is_there => self.take_over(parts, now).await?,
             WriteRight::Overtaken(until) if is_there && until < self.term.trusted_until => {
                 self.take_over(parts, now).await?
             }
@@ -239,17 +240,30 @@ impl ShardLeadership {
 
     /// Takes over the shard, unless the term is not trusted or another replica was faster. Returns
     /// the time of the next look.
+    ///
+    /// Without trust it goes on only if the store may have recorded it as the leader and the answer
+    /// was lost: then no other replica replaces it while the cluster is away, because it is alive.
     async fn take_over(
         &mut self,
         parts: LeaderParts<'_>,
         now: Timestamp,
     ) -> Result<Timestamp, RunError> {
         let (shard, context) = (self.shard, parts.context);
-        if !parts.is_held(shard, self.term) {
-            return Ok(now.plus(LOOK_AGAIN));
-        }
+        let seen = match (parts.is_held(shard, self.term), self.hold) {
+            (true, _) => self.term.replaces,
+            (false, WriteRight::Coming { is_asked: true }) => {
+                match recorded_epoch(context, shard, now).await? {
+                    None => return Ok(now.plus(LOOK_AGAIN)),
+                    seen => seen,
+                }
+            }
+            (false, _) => return Ok(now.plus(LOOK_AGAIN)),
+        };
         Point::BeforeRaise.reach();
-        let epoch = match self.term.replaces {
+        if matches!(self.hold, WriteRight::Coming { .. }) {
+            self.hold = WriteRight::Coming { is_asked: true };
+        }
+        let epoch = match seen {
             None => Some(context.store.raise_epoch(shard, &context.replica, now).await?),
             Some(seen) => context.store.replace_leader(shard, seen, &context.replica, now).await?,
         };
@@ -328,6 +342,17 @@ impl ShardLeadership {
         }
         Ok(due)
     }
+}
+
+/// Returns the epoch of a shard if the store has recorded this replica as its leader.
+async fn recorded_epoch(
+    context: &Context,
+    shard: ShardId,
+    now: Timestamp,
+) -> Result<Option<Epoch>, RunError> {
+    let mut leaders = context.store.leadership(now).await?.leaders.into_iter();
+    let own = leaders.find(|leader| leader.shard == shard && leader.replica == context.replica);
+    Ok(own.map(|leader| leader.epoch))
 }
 
 /// Returns the back-off after a failure, given the number of earlier `failures`. It is random, so

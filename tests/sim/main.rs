@@ -13,8 +13,12 @@
 //! seed have the same steps, but the order of the responses may differ. The invariants hold in any
 //! order.
 //!
-//! Further cases that a seed would rarely produce: `elections`, `hints`, `outcomes`, `quotas`,
-//! `shards`, `starts`, `upkeep`.
+//! Even seeds simulate a cluster of three replicas (`replicas`): etcd and the queue go away and come
+//! back, for all replicas or for one of them, and replicas die and sleep meanwhile (`outages`). In
+//! the end etcd, the queue and a replica may stay away.
+//!
+//! Further cases that a seed would rarely produce: `elections`, `hints`, `outages`, `outcomes`,
+//! `quotas`, `shards`, `starts`, `upkeep`.
 //!
 //! `SIM_SEED=7 cargo test --test sim` runs one seed. A failure prints its seed and a trace.
 //! `SIM_RUNS=100` runs that many new seeds.
@@ -34,15 +38,19 @@ mod gate;
 mod hints;
 mod history;
 mod oracle;
+mod outages;
 mod outcomes;
 mod process;
 mod queue;
 mod quotas;
 mod races;
+mod recorded;
+mod replicas;
 mod shards;
 mod starts;
 mod steps;
 mod store;
+mod takeovers;
 mod target;
 mod upkeep;
 mod users;
@@ -69,7 +77,9 @@ const AT_ONCE: usize = 6;
 fn simulate(seed: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
-        let mut world = World::new(seed).await;
+        let is_cluster = seed.is_multiple_of(2);
+        let mut world =
+            if is_cluster { World::of_cluster(seed).await } else { World::new(seed).await };
         for _ in 0..SCHEDULES {
             world.create().await;
         }
@@ -83,7 +93,8 @@ fn simulate(seed: u64) {
         world.watch().await;
         let jobs = oracle::judge(&mut world).await;
         let hits = world.target.hits().len();
-        println!("seed {seed}: {jobs} jobs, {hits} requests");
+        let taken = world.outside.takeovers.count();
+        println!("seed {seed}: {jobs} jobs, {hits} requests, {taken} shards taken over");
         assert!(
             world.broken.is_empty(),
             "SIM_SEED={seed} cargo test --test sim\n{}\n\n{}",

@@ -7,6 +7,7 @@ use std::time::Duration;
 use punctual::channels::{self, Channels};
 use punctual::cluster::SharedCluster;
 use punctual::cluster::single::SingleNode;
+use punctual::domain::Timestamp;
 use punctual::domain::plan::Plans;
 use punctual::domain::retry::RetryPolicy;
 use punctual::domain::secret_key::SecretKey;
@@ -23,7 +24,10 @@ use crate::firings::BadFirings;
 use crate::gate::Gate;
 use crate::outcomes::Rows;
 use crate::queue::GatedQueue;
+use crate::recorded::RecordedQueue;
+use crate::replicas::{Etcd, Membership, REPLICAS, Replica};
 use crate::store::GatedStore;
+use crate::takeovers::Takeovers;
 
 /// The number of shards. It is small, so that each shard has several schedules.
 pub const SHARDS: u16 = 3;
@@ -31,7 +35,15 @@ pub const CLAIM_TIME: Duration = Duration::from_secs(30);
 pub const RETRY: RetryPolicy =
     RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_secs(20) };
 
-/// A running service.
+/// What outlives a process, apart from its file.
+#[derive(Clone, Default)]
+pub struct Outside {
+    /// `None` for a single replica, which needs no etcd.
+    pub etcd: Option<Arc<Etcd>>,
+    pub takeovers: Arc<Takeovers>,
+}
+
+/// A running service: a single replica, or all replicas of a cluster.
 pub struct Process {
     /// The store without faults, for checks.
     pub sqlite: Arc<SqliteStore>,
@@ -44,8 +56,12 @@ pub struct Process {
     pub sweeper: JobRescuer,
     pub channels: Channels,
     pub notifier: Notifier,
-    /// `None` only during a race with users.
+    /// `None` during a race with users, and in a cluster.
     pub leader: Option<Leader>,
+    /// The replicas of a cluster. The first one has the executor.
+    pub replicas: Vec<Replica>,
+    shared: Arc<RecordedQueue>,
+    outside: Outside,
     /// `true` if that leader has taken over its shards.
     pub has_led: bool,
     /// Leaders that were replaced without knowing it.
@@ -86,6 +102,39 @@ fn executing(
     Executor::start(settings, parts, tasks)
 }
 
+/// Creates the commands of users.
+fn commands(
+    context: &Context,
+    outbound: outbound::Client,
+    executor: &Executor,
+    random: &Random,
+    tasks: &Tasks,
+) -> Schedules {
+    Schedules::new(schedules::ScheduleParts {
+        store: context.store.clone(),
+        queue: context.queue.clone(),
+        outbound,
+        clock: context.clock.clone(),
+        random: random.clone(),
+        tasks: tasks.clone(),
+        shards: SHARDS,
+        plans: Arc::default(),
+        runner: Some(Arc::new(executor.starter())),
+    })
+}
+
+/// Lets the replicas of a cluster join it. Returns an empty list for a single replica.
+fn memberships(
+    outside: &Outside,
+    shared: &Arc<RecordedQueue>,
+    parts: &Context,
+    with: (&Arc<Gate>, &Random, &Tasks),
+) -> Vec<Membership> {
+    let Some(etcd) = &outside.etcd else { return Vec::new() };
+    let join = |place| Membership::join(place, (etcd.clone(), shared.clone()), parts, with);
+    (0..REPLICAS).map(join).collect()
+}
+
 /// Creates the channels and the notifier.
 fn telling(
     store: &SharedStore,
@@ -110,7 +159,7 @@ fn telling(
 impl Process {
     /// Starts on the store file like the service: it closes the attempts of an earlier process
     /// before any new work starts.
-    pub async fn start(file: &Path, clock: &Clock, random: &Random) -> Self {
+    pub async fn start(file: &Path, clock: &Clock, random: &Random, outside: &Outside) -> Self {
         let sqlite = open(file, random).await;
         let lock = sqlite.lock().expect("no other process serves the file");
         sqlite.migrate().await.expect("migrated");
@@ -122,38 +171,38 @@ impl Process {
             gate: gate.clone(),
             rows: rows.clone(),
             firings: firings.clone(),
+            takeovers: outside.takeovers.clone(),
         });
-        let queue = Arc::new(GatedQueue::new(gate.clone()));
-        let shards = store.set_up_shards(SHARDS).await.expect("set up");
+        let shared = Arc::<RecordedQueue>::default();
+        let mut queue = Arc::new(GatedQueue::new(gate.clone(), shared.clone()));
+        assert_eq!(store.set_up_shards(SHARDS).await.expect("set up"), SHARDS);
         let mut context = Context {
-            store: store.clone(),
+            store,
             queue: queue.clone(),
-            cluster: Arc::new(SingleNode::new("sim", shards)),
+            cluster: Arc::new(SingleNode::new("sim", SHARDS)),
             clock: clock.clone(),
             starter: None,
             replica: "sim".to_owned(),
             others_lack_queue: Arc::default(),
         };
+        let tasks = Tasks::new();
+        let mut members = memberships(outside, &shared, &context, (&gate, random, &tasks));
+        if let Some(first) = members.first() {
+            (context, queue) = (first.context.clone(), first.queue.clone());
+        }
         let mut sweeper = JobRescuer::new(context.clone(), RETRY, random.clone(), true);
         run(&mut sweeper, clock).await.expect("swept");
-        let tasks = Tasks::new();
         let client = client(clock, &tasks);
         let executor = executing(&context, &client, random, &tasks);
         context.starter = Some(Arc::new(executor.starter()));
-        let runner = Some(Arc::new(executor.starter()) as _);
-        let (channels, notifier) = telling(&store, &client, clock, random, &tasks);
-        let (commands, clock) = (tasks.clone(), clock.clone());
-        let schedules = Schedules::new(schedules::ScheduleParts {
-            store,
-            queue: queue.clone(),
-            outbound: client,
-            clock,
-            random: random.clone(),
-            tasks: commands,
-            shards,
-            plans: Arc::default(),
-            runner,
-        });
+        let (channels, notifier) = telling(&context.store, &client, clock, random, &tasks);
+        if let Some(first) = members.first_mut() {
+            first.context.starter = context.starter.clone();
+        }
+        let leader = || Leader::new(context.clone(), Arc::default(), random.clone());
+        let leader = members.is_empty().then(leader);
+        let replicas = members.into_iter().map(|member| Replica::new(member, random)).collect();
+        let schedules = commands(&context, client, &executor, random, &tasks);
         Self {
             sqlite,
             gate,
@@ -165,7 +214,10 @@ impl Process {
             sweeper,
             channels,
             notifier,
-            leader: Some(Leader::new(context.clone(), Arc::default(), random.clone())),
+            leader,
+            replicas,
+            shared,
+            outside: outside.clone(),
             has_led: false,
             zombies: Vec::new(),
             tasks,
@@ -185,6 +237,36 @@ impl Process {
     pub fn leader_within(&self, plans: Plans) -> Leader {
         let context = Context { starter: None, ..self.context.clone() };
         Leader::new(context, Arc::new(plans), self.random.clone())
+    }
+
+    /// Returns the leader of a replica of the cluster, or of the single replica.
+    pub fn leader_of(&mut self, place: Option<usize>) -> &mut Option<Leader> {
+        match place {
+            Some(place) => &mut self.replicas[place].leader,
+            None => &mut self.leader,
+        }
+    }
+
+    /// Lets a replica of a cluster die at once, and another one start in its place. The executor is
+    /// not affected, so this cannot be the first replica.
+    pub fn replace(&mut self, place: usize) {
+        let Some(etcd) = &self.outside.etcd else { return };
+        let parts = Context { starter: None, ..self.context.clone() };
+        let servers = (etcd.clone(), self.shared.clone());
+        let with = (&self.gate, &self.random, &self.tasks);
+        let member = Membership::join(place, servers, &parts, with);
+        self.replicas[place] = Replica::new(member, &self.random);
+    }
+
+    /// Returns `true` if no ticket that may start by `now` waits where the executor takes it, and
+    /// all taken tickets have been handled.
+    pub fn is_idle(&self, now: Timestamp) -> bool {
+        match self.replicas.first() {
+            None => self.queue.is_idle(now),
+            Some(Replica { membership, .. }) => {
+                membership.own.is_idle(now) && (self.queue.is_mute() || self.queue.is_idle(now))
+            }
+        }
     }
 
     /// Elects a new leader without telling the old one.

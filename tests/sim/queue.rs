@@ -1,79 +1,105 @@
-//! The queue behind the gate, and a record of its waiting tickets.
+//! A replica's way to the queue that replicas share. It leads through the gate.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use punctual::domain::Timestamp;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
-use punctual::domain::{JobId, Timestamp};
-use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
     Capacity, Changes, Due, Index, OwnedSchedule, Queue, QueueError, RateVerdict, Result, Window,
 };
 use tokio::sync::Notify;
 
 use crate::gate::Gate;
+use crate::recorded::RecordedQueue;
 
 /// A queue whose operations may meet faults.
 pub struct GatedQueue {
-    inner: MemoryQueue,
+    shared: Arc<RecordedQueue>,
     gate: Arc<Gate>,
-    watch: Mutex<Watch>,
-}
-
-#[derive(Default)]
-struct Watch {
-    /// All tickets that were ever pushed.
-    known: Vec<Ticket>,
-    /// The tickets that were pushed and not taken, with their start times.
-    waiting: HashMap<JobId, Timestamp>,
-    /// `true` if the last take returned nothing, so all tickets taken before have been handled.
-    taker_rests: bool,
+    /// `true` while this replica cannot reach the queue.
+    is_cut: AtomicBool,
+    /// `true` if the last take has failed.
+    is_mute: AtomicBool,
+    /// `true` for a wrong variant, which hides that the queue cannot be reached.
+    hides: AtomicBool,
 }
 
 impl GatedQueue {
-    pub fn new(gate: Arc<Gate>) -> Self {
-        Self { inner: MemoryQueue::new(), gate, watch: Mutex::default() }
+    pub fn new(gate: Arc<Gate>, shared: Arc<RecordedQueue>) -> Self {
+        let [is_cut, is_mute, hides] = [false; 3].map(AtomicBool::new);
+        Self { shared, gate, is_cut, is_mute, hides }
     }
 
     /// Removes all content.
     pub fn wipe(&self) {
-        self.inner.wipe();
-        self.watch().waiting.clear();
+        self.shared.wipe();
     }
 
     /// Pushes old tickets again: of waiting, running or long finished jobs.
     pub async fn repeat(&self, pick: impl Fn(usize) -> Vec<usize>) {
-        let known = self.watch().known.clone();
-        let again: Vec<_> = pick(known.len()).into_iter().map(|place| known[place]).collect();
-        self.inner.push(&again).await.expect("memory does not fail");
+        self.shared.repeat(pick).await;
     }
 
     /// Returns `true` if no ticket that may start by `now` waits, and all taken tickets have been
     /// handled.
     pub fn is_idle(&self, now: Timestamp) -> bool {
-        let watch = self.watch();
-        watch.taker_rests && watch.waiting.values().all(|start| *start > now)
+        self.shared.is_idle(now)
     }
 
-    fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns `true` if the last take has failed. A `FallbackQueue` then takes no tickets from
+    /// here until the outage has ended.
+    pub fn is_mute(&self) -> bool {
+        self.is_mute.load(Ordering::Relaxed)
+    }
+
+    /// Makes the queue unreachable for this replica, or reachable again.
+    pub fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+
+    /// Answers as if the queue were empty while it cannot be reached, so that no replica builds its
+    /// indexes elsewhere.
+    pub fn hide(&self) {
+        self.hides.store(true, Ordering::Relaxed);
+    }
+
+    fn is_hidden(&self) -> bool {
+        self.hides.load(Ordering::Relaxed) && self.is_cut.load(Ordering::Relaxed)
+    }
+
+    async fn pass<T>(
+        &self,
+        name: &'static str,
+        operation: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if self.is_cut.load(Ordering::Relaxed) {
+            return Err(QueueError::new(name, "the replica is cut off"));
+        }
+        self.gate.pass(name, operation, |fault| QueueError::new(name, fault)).await
     }
 }
 
-/// Passes an operation through the gate.
+/// Passes an operation on. The wrong variant gives the hidden answer.
 macro_rules! gated {
-    ($self:ident.$name:ident($($argument:expr),*)) => {{
-        let failed = |fault| QueueError::new(stringify!($name), fault);
-        $self.gate.pass(stringify!($name), $self.inner.$name($($argument),*), failed).await
-    }};
+    ($self:ident.$name:ident($($argument:expr),*)) => {
+        $self.pass(stringify!($name), $self.shared.$name($($argument),*)).await
+    };
+    ($self:ident.$name:ident($($argument:expr),*), hidden: $hidden:expr) => {
+        if $self.is_hidden() {
+            Ok($hidden)
+        } else {
+            gated!($self.$name($($argument),*))
+        }
+    };
 }
 
 #[async_trait]
 impl Queue for GatedQueue {
     async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
-        gated!(self.adopt(shard, epoch))
+        gated!(self.adopt(shard, epoch), hidden: Index::Own(()))
     }
 
     async fn rebuild(
@@ -82,7 +108,7 @@ impl Queue for GatedQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
-        gated!(self.rebuild(shard, epoch, entries))
+        gated!(self.rebuild(shard, epoch, entries), hidden: Index::Own(()))
     }
 
     async fn set_due(
@@ -91,7 +117,7 @@ impl Queue for GatedQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
-        gated!(self.set_due(shard, epoch, entries))
+        gated!(self.set_due(shard, epoch, entries), hidden: Index::Own(()))
     }
 
     async fn due(
@@ -101,7 +127,7 @@ impl Queue for GatedQueue {
         (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
-        gated!(self.due(shard, epoch, (after, now), limit))
+        gated!(self.due(shard, epoch, (after, now), limit), hidden: Index::Own(Due::default()))
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
@@ -109,20 +135,11 @@ impl Queue for GatedQueue {
     }
 
     async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
-        gated!(self.take_hints(shard, limit))
+        gated!(self.take_hints(shard, limit), hidden: Changes::default())
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
-        let push = async {
-            let starts = tickets.iter().map(|ticket| (ticket.job, ticket.start));
-            {
-                let mut watch = self.watch();
-                watch.waiting.extend(starts);
-                watch.known.extend(tickets);
-            }
-            self.inner.push(tickets).await
-        };
-        self.gate.pass("push", push, |fault| QueueError::new("push", fault)).await
+        gated!(self.push(tickets), hidden: ())
     }
 
     async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
@@ -134,16 +151,12 @@ impl Queue for GatedQueue {
         now: Timestamp,
         room: &Capacity,
     ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        let take = async {
-            let (tickets, next) = self.inner.take(now, room).await?;
-            let mut watch = self.watch();
-            watch.taker_rests = tickets.is_empty();
-            for ticket in &tickets {
-                watch.waiting.remove(&ticket.job);
-            }
-            Ok((tickets, next))
-        };
-        self.gate.pass("take", take, |fault| QueueError::new("take", fault)).await
+        let taken = gated!(self.take(now, room), hidden: (Vec::new(), None));
+        self.is_mute.store(taken.is_err(), Ordering::Relaxed);
+        if taken.is_err() {
+            self.shared.has_failed_to_give();
+        }
+        taken
     }
 
     async fn count(
@@ -164,14 +177,14 @@ impl Queue for GatedQueue {
     }
 
     fn due_hint(&self) -> Arc<Notify> {
-        self.inner.due_hint()
+        self.shared.due_hint()
     }
 
     fn ticket_hint(&self) -> Arc<Notify> {
-        self.inner.ticket_hint()
+        self.shared.ticket_hint()
     }
 
     fn is_away(&self) -> bool {
-        self.inner.is_away()
+        self.shared.is_away()
     }
 }

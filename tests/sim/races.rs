@@ -11,13 +11,19 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// The maximum real time that a slow operation takes.
 const SLOWEST: Duration = Duration::from_millis(500);
 
+/// Returns the call by which a replica fires. Those without an executor claim no jobs.
+pub fn firing(place: Option<usize>) -> &'static str {
+    if place.unwrap_or(0) == 0 { "fire_and_claim" } else { "fire" }
+}
+
 impl World {
     /// Lets users act between a read and the following write of the leader.
     pub async fn race(&mut self) {
         self.clock.advance(to_next_minute(self.clock.now()));
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
-        let mut leader = self.process().leader.take().expect("here");
-        gate.hold("fire_and_claim");
+        let place = self.some_replica();
+        let mut leader = self.process().leader_of(place).take().expect("here");
+        gate.hold(firing(place));
         let led = tokio::spawn(async move {
             let ended = run(&mut leader, &clock).await;
             (leader, ended)
@@ -34,7 +40,7 @@ impl World {
         };
         match ended {
             Some((leader, ended)) => {
-                self.process().leader = Some(leader);
+                *self.process().leader_of(place) = Some(leader);
                 self.has_led(ended);
             }
             None => {

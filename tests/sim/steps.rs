@@ -35,6 +35,10 @@ pub enum Step {
     Race,
     Crossing,
     Arm,
+    Beats,
+    Away,
+    Death,
+    Pause,
 }
 
 /// The relative frequency of each step.
@@ -55,17 +59,21 @@ const STEPS: &[(u64, Step)] = &[
     (4, Step::Wipe),
     (6, Step::Repeat),
     (4, Step::Crash),
-    (3, Step::Elect),
-    (4, Step::Zombie),
     (8, Step::Race),
     (6, Step::Crossing),
     (12, Step::Arm),
 ];
+/// The further steps of a single replica.
+const ALONE: &[(u64, Step)] = &[(3, Step::Elect), (4, Step::Zombie)];
+/// The further steps of a cluster.
+const CLUSTER: &[(u64, Step)] =
+    &[(6, Step::Beats), (8, Step::Away), (2, Step::Death), (4, Step::Pause)];
 
 impl World {
     /// Draws the next step and executes it.
     pub async fn step(&mut self) {
-        let step = self.dice.weighted(STEPS);
+        let further = if self.is_cluster() { CLUSTER } else { ALONE };
+        let step = self.dice.weighted(&[STEPS, further].concat());
         self.note(format_args!("{step:?}"));
         match step {
             Step::Create => self.create().await,
@@ -89,6 +97,10 @@ impl World {
             Step::Race => self.race().await,
             Step::Crossing => self.crossing().await,
             Step::Arm => self.arm(),
+            Step::Beats => self.beats().await,
+            Step::Away => self.away(),
+            Step::Death => self.death(),
+            Step::Pause => self.pause().await,
         }
         // Without this, work in progress continues during the next steps.
         if self.dice.percent(80) {
@@ -143,7 +155,7 @@ impl World {
     }
 
     /// Returns the state that firing changes: jobs, skips and next ticks.
-    async fn ticked(&mut self) -> Vec<String> {
+    pub async fn ticked(&mut self) -> Vec<String> {
         let mut state: Vec<_> = self.jobs().await.iter().map(|job| job.id.to_string()).collect();
         for id in self.history.alive() {
             state.push(format!("{id} {:?}", self.next_tick(id).await));
@@ -173,7 +185,7 @@ impl World {
     }
 
     /// Requires that all due ticks have fired after the leader has run without faults.
-    async fn none_is_due(&mut self) {
+    pub async fn none_is_due(&mut self) {
         for id in self.history.alive() {
             let tick = self.next_tick(id).await;
             let is_enabled = self.history.schedules[&id].wish.is_enabled;
@@ -191,17 +203,19 @@ impl World {
         self.process().gate.disarm();
         self.process().zombies.clear();
         self.note("heals");
+        self.mend();
         self.settle().await;
         self.lead_all().await;
         self.none_is_due().await;
         // The comparison of the leader repairs a lost hint, and a new index replaces a lost queue.
         self.create_unheard().await;
+        self.process().gate.disarm();
         for is_wiped in [false, true] {
             self.advance(Duration::from_secs(61));
             if is_wiped {
                 self.process().queue.wipe();
             }
-            self.lead().await;
+            self.lead_on().await;
             self.none_is_due().await;
         }
         self.disable_all().await;

@@ -49,6 +49,7 @@ use punctual::store::{Identity, IdentityLink, IdentityStore};
 use crate::firings::BadFirings;
 use crate::gate::Gate;
 use crate::outcomes::Rows;
+use crate::takeovers::Takeovers;
 
 /// A store whose calls may meet faults.
 pub struct GatedStore {
@@ -56,6 +57,7 @@ pub struct GatedStore {
     pub gate: Arc<Gate>,
     pub rows: Arc<Rows>,
     pub firings: Arc<BadFirings>,
+    pub takeovers: Arc<Takeovers>,
 }
 
 /// Implements a part of the contract by passing each method through the gate.
@@ -301,8 +303,20 @@ gated! { LeadershipStore:
     fn renew_replica(&self, lease: &ReplicaLease, now: Timestamp) -> ();
     fn end_replica(&self, name: &str) -> ();
     fn leadership(&self, now: Timestamp) -> Leadership;
-    fn replace_leader(&self, shard: ShardId, seen: Epoch, replica: &str, now: Timestamp)
-        -> Option<Epoch>;
+    {
+        async fn replace_leader(
+            &self,
+            shard: ShardId,
+            seen: Epoch,
+            replica: &str,
+            now: Timestamp,
+        ) -> Result<Option<Epoch>> {
+            let replace = self.takeovers.replace(&self.inner, (shard, seen), replica, now);
+            let failed =
+                |fault| StoreError::new("replace_leader", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("replace_leader", replace, failed).await
+        }
+    }
 }
 
 gated! { DeletionStore:

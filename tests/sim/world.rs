@@ -1,6 +1,7 @@
 //! The state of a run: the service, its store file, the target, the users, and the clock.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use punctual::domain::audit::Author;
@@ -18,7 +19,8 @@ use tempfile::TempDir;
 use crate::alerts::Receiver;
 use crate::dice::Dice;
 use crate::history::History;
-use crate::process::{Process, run};
+use crate::process::{Outside, Process, run};
+use crate::replicas::Etcd;
 use crate::target::Target;
 
 /// The timeout, in real time, for the service to settle.
@@ -51,10 +53,23 @@ pub struct World {
     finals: HashMap<JobId, Job>,
     /// The last seen revision and next tick of each schedule.
     next_ticks: HashMap<ScheduleId, (i64, Timestamp)>,
+    pub outside: Outside,
+    /// The replica that takes no more turns.
+    pub gone: Option<usize>,
 }
 
 impl World {
+    /// A world with a single replica.
     pub async fn new(seed: u64) -> Self {
+        Self::begin(seed, |_| None).await
+    }
+
+    /// A world with a cluster of replicas.
+    pub async fn of_cluster(seed: u64) -> Self {
+        Self::begin(seed, |clock| Some(Arc::new(Etcd::new(clock.clone())))).await
+    }
+
+    async fn begin(seed: u64, etcd: impl FnOnce(&Clock) -> Option<Arc<Etcd>>) -> Self {
         let dice = Dice::new(seed);
         let minutes = i64::try_from(dice.below(1_000_000)).expect("small");
         let start = 1_900_000_000_000 + minutes * 60_000 + 12_345;
@@ -76,6 +91,8 @@ impl World {
             process: None,
             finals: HashMap::new(),
             next_ticks: HashMap::new(),
+            outside: Outside { etcd: etcd(&clock), ..Outside::default() },
+            gone: None,
             clock,
         };
         world.start().await;
@@ -115,7 +132,7 @@ impl World {
     async fn start(&mut self) {
         self.target.next_process();
         let file = self.folder.path().join("sim.db");
-        self.process = Some(Process::start(&file, &self.clock, &self.random).await);
+        self.process = Some(Process::start(&file, &self.clock, &self.random, &self.outside).await);
     }
 
     /// Crashes the service and starts it again.
@@ -130,8 +147,12 @@ impl World {
         self.start().await;
     }
 
-    /// Runs the leader until it has nothing to do. An armed fault may stop it.
+    /// Runs the leader until it has nothing to do. An armed fault may stop it. In a cluster, runs
+    /// some replicas.
     pub async fn lead(&mut self) {
+        if self.is_cluster() {
+            return self.some_lead().await;
+        }
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
         let leader = self.process().leader.as_mut().expect("here");
         let ended = tokio::select! {
@@ -147,7 +168,7 @@ impl World {
     /// Runs the leader after the pauses of all shards that could not be served.
     pub async fn lead_all(&mut self) {
         self.clock.advance(LONGEST_REST);
-        self.lead().await;
+        self.lead_on().await;
     }
 
     /// Records the result of a leader's turn.
@@ -187,7 +208,7 @@ impl World {
             let process = self.process();
             let running = process.executor.running();
             let telling = process.notifier.under_way();
-            let rests = process.queue.is_idle(now) && running == open && telling == 0;
+            let rests = process.is_idle(now) && running == open && telling == 0;
             let claims = process.sqlite.expired(forever(), 10_000).await.expect("read").len();
             let seen = (running, claims + telling);
             calm = if rests && seen == last { calm + 1 } else { 0 };

@@ -35,7 +35,7 @@ pub use inspection::look;
 use member::{EtcdMember, KnownMembership};
 use membership::EtcdKeys;
 pub use settings::{EtcdSettings, InvalidEtcdSettings, ServerSettings};
-use trust::Trust;
+pub use trust::Trust;
 
 /// The timeout for leaving the cluster.
 const LEAVE_WITHIN: Duration = Duration::from_secs(2);

@@ -28,7 +28,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const JUMP: Duration = Duration::from_secs(1);
 
 /// The source of this replica's terms.
-pub(super) struct Trust {
+pub struct Trust {
     clock: Clock,
     terms: watch::Sender<Terms>,
     state: Mutex<TrustState>,
@@ -67,11 +67,13 @@ impl TrustState {
 }
 
 impl Trust {
-    pub(super) fn new(clock: Clock) -> Self {
+    /// Creates the source of a replica that holds no shard and trusts nothing yet.
+    pub fn new(clock: Clock) -> Self {
         Self { clock, terms: watch::Sender::new(Terms::new()), state: Mutex::default() }
     }
 
-    pub(super) fn terms(&self) -> watch::Receiver<Terms> {
+    /// Returns a receiver of the shards that this replica is to lead.
+    pub fn terms(&self) -> watch::Receiver<Terms> {
         self.terms.subscribe()
     }
 
@@ -80,21 +82,21 @@ impl Trust {
     }
 
     /// Extends the trust after a renewal of the lease, until `until` on the monotonic clock.
-    pub(super) fn renew(&self, until: Duration) {
+    pub fn renew(&self, until: Duration) {
         let mut state = self.lock();
         state.until = until;
         self.publish(&mut state);
     }
 
     /// Sets the shards whose keys belong to this replica.
-    pub(super) fn hold(&self, held: BTreeSet<ShardId>) {
+    pub fn hold(&self, held: BTreeSet<ShardId>) {
         let mut state = self.lock();
         state.held = held;
         self.publish(&mut state);
     }
 
     /// Sets the dead leaders that this replica replaces.
-    pub(super) fn replace(&self, replacements: Vec<Replacement>) {
+    pub fn replace(&self, replacements: Vec<Replacement>) {
         let mut state = self.lock();
         let replaced = replacements.into_iter().map(|one| (one.shard, one));
         state.replaced = replaced.collect();
@@ -103,7 +105,7 @@ impl Trust {
 
     /// Applies the holders of shards that etcd names. A replacement ends if etcd names a replica
     /// other than the dead leader.
-    pub(super) fn follow<'a>(&self, holders: impl Iterator<Item = (ShardId, &'a str)>) {
+    pub fn follow<'a>(&self, holders: impl Iterator<Item = (ShardId, &'a str)>) {
         let mut state = self.lock();
         for (shard, holder) in holders {
             if state.replaced.get(&shard).is_some_and(|replaced| replaced.of != holder) {
@@ -114,7 +116,7 @@ impl Trust {
     }
 
     /// Returns `true` if the terms are trusted now.
-    pub(super) fn is_there(&self) -> bool {
+    pub fn is_there(&self) -> bool {
         self.is_trusted(&self.lock())
     }
 
@@ -126,7 +128,7 @@ impl Trust {
     }
 
     /// Drops all held shards after the lease, and with it all keys, has ended.
-    pub(super) fn lose(&self) {
+    pub fn lose(&self) {
         let mut state = self.lock();
         state.held.clear();
         state.until = Duration::ZERO;
@@ -134,7 +136,7 @@ impl Trust {
     }
 
     /// Ends all terms for good.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         self.publish(&mut state);

@@ -11,6 +11,10 @@ use super::account_lock::fence_change;
 use super::audit;
 use super::batch_rows::{Of, json, json_ids};
 use super::connection::{Connection, Dialect};
+use super::erasure::{
+    self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
+    GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SKIPS, VERSIONS, clear, count_rows, indexed,
+};
 use super::fault::SqlResult;
 use super::hex::Hex;
 use super::history::remove_jobs;
@@ -19,11 +23,7 @@ use crate::domain::audit::Action;
 use crate::domain::schedule::UnreadableFields;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::contract::deletion::{
-    self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
-    GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SETTLED, SKIPS, VERSIONS, clear, count_rows,
-    indexed,
-};
+use crate::store::contract::deletion::SETTLED;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{
     DeletedAccount, DeletedPlace, DeletionStore, Erased, INSTALLATION, Result, SkipPlace,
@@ -177,7 +177,7 @@ async fn has_rows(
     account: AccountId,
     table: &str,
 ) -> SqlResult<bool> {
-    let query = sql::query_scalar(AssertSqlSafe(deletion::has_rows(table))).bind(account);
+    let query = sql::query_scalar(AssertSqlSafe(erasure::has_rows(table))).bind(account);
     query.fetch_one(connection).await
 }
 

@@ -19,6 +19,7 @@ pub(in crate::store) mod connection;
 mod deletion;
 pub(in crate::store) mod encoding;
 pub(in crate::store) mod ending;
+pub(in crate::store) mod erasure;
 pub(in crate::store) mod fault;
 pub(in crate::store) mod firing;
 pub(in crate::store) mod hex;

@@ -169,11 +169,11 @@ async fn without_etcd_a_replica_that_stops_hands_its_shards_over() {
     world.holds().await;
 }
 
-/// Neither the queue nor etcd: the store is enough.
+/// F87: neither the queue nor etcd: the store is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_nothing_but_the_store_ticks_go_on() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
-    world.fires_on(REPLACED);
+    world.fires_on(GOES_ON);
     world.etcd().kill(0);
     world.stores.redis.kill();
     live_for(A_MINUTE / 2).await;

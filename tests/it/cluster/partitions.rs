@@ -1,7 +1,9 @@
-//! A leader is cut off from servers that the other replicas reach, or is paused while a server is
-//! down.
+//! A leader is cut off from servers that the other replicas reach, or is paused while a server, or
+//! all but the store, are down.
 
 use std::time::Duration;
+
+use punctual::runtime::faults::Point;
 
 use super::load::kinds;
 use super::stores::{LEASE, To};
@@ -31,15 +33,43 @@ impl World {
         }
     }
 
+    /// Waits until others lead the shards of a leader, for at most `within_time`.
+    async fn is_replaced(&self, place: usize, within_time: Duration) {
+        within(within_time, "others lead its shards", async || {
+            self.leaders().await.iter().all(|(_, leader)| *leader != place).then_some(())
+        })
+        .await;
+    }
+
+    /// Pauses the leader of shard 0 between the check of its term and its write, until others have
+    /// taken over its shards by the store and have fired. Its write must be fenced.
+    async fn is_fenced_by_the_store(&mut self) {
+        let stale = self.leader_of(0).await;
+        self.part_of_minute(0.6).await;
+        self.begin_fault();
+        self.replicas[stale].at(Point::BeforeFire, "stop");
+        self.replicas[stale].paused().await;
+        self.replicas[stale].close_door();
+        self.is_replaced(stale, REPLACED_BY_THE_STORE).await;
+        self.minutes(0.4).await;
+        self.replicas[stale].at_no_point();
+        self.replicas[stale].resume();
+        let process = self.replicas[stale].process();
+        within(Duration::from_secs(10), "its write is fenced", async || {
+            (process.counter("punctual_fenced_writes_total").await > 0).then_some(())
+        })
+        .await;
+        self.replicas[stale].ready().await;
+        self.end_fault();
+        self.minutes(1.0).await;
+    }
+
     /// Pauses a leader until others lead its shards, for at most `within_time`, and resumes it.
     async fn sleeps_until_replaced(&mut self, place: usize, within_time: Duration) {
         self.begin_fault();
         self.replicas[place].close_door();
         self.replicas[place].pause();
-        within(within_time, "others lead its shards", async || {
-            self.leaders().await.iter().all(|(_, leader)| *leader != place).then_some(())
-        })
-        .await;
+        self.is_replaced(place, within_time).await;
         live_for(LEASE).await;
         self.replicas[place].resume();
         self.replicas[place].ready().await;
@@ -119,6 +149,27 @@ async fn a_leader_that_sleeps_while_the_queue_is_away_changes_nothing_when_it_wa
     live_for(Duration::from_secs(5)).await;
     world.sleeps_until_replaced(leader, LEASE * 4).await;
     world.stores.redis.restart().await;
+    world.minutes(2.0).await;
+    world.holds().await;
+}
+
+/// Other replicas take over its shards by a compare-and-set of the epoch, because neither etcd nor
+/// the queue is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_sleeps_while_only_the_store_is_there_changes_nothing_when_it_wakes() {
+    let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
+    world.fires_on(REPLACED_BY_THE_STORE);
+    let leader = world.leader_of(0).await;
+    world.stores.etcd.as_mut().expect("the test's own").kill(0);
+    world.stores.redis.kill();
+    live_for(LEASE * 2).await;
+    assert_eq!(world.leader_of(0).await, leader, "it leads on");
+    world.sleeps_until_replaced(leader, REPLACED_BY_THE_STORE).await;
+    world.is_fenced_by_the_store().await;
+    world.stores.redis.restart().await;
+    let etcd = world.stores.etcd.as_mut().expect("the test's own");
+    etcd.restart(0);
+    etcd.ready().await;
     world.minutes(2.0).await;
     world.holds().await;
 }

@@ -7,6 +7,7 @@ pub mod collector;
 pub mod database;
 pub mod dns;
 pub mod keys;
+pub mod lags;
 pub mod line;
 pub mod link;
 pub mod openid;

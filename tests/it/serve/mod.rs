@@ -5,6 +5,7 @@ mod commands;
 mod deletion;
 mod doctor;
 mod exporting;
+mod hanging;
 mod idempotency;
 mod leaks;
 mod mending;

@@ -66,6 +66,7 @@ pub async fn judge(world: &mut World) -> usize {
     let mut broken = Vec::new();
     broken.extend(hits.keys().map(|job| format!("a hit of the unknown {job}")));
     broken.extend(world.target.wrong().into_iter().map(|what| format!("a strange hit: {what}")));
+    broken.extend(world.outside.takeovers.judge());
     broken.extend(promises(world, &seen));
     broken.extend(counts(&world.hours().await, &seen));
     for seen in &seen {

@@ -21,9 +21,9 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::runtime::faults;
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
-use crate::store::contract::deletion::GOING;
 use crate::store::contract::signing::{JobSecrets, SealedSecret, SecretRow};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
+use crate::store::sql::erasure::GOING;
 use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::unfit;
 use crate::store::{

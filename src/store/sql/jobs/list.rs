@@ -9,10 +9,10 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::{AccountId, JobId};
-use crate::store::contract::deletion::indexed;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::erasure::indexed;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::job_rows::{ListedJob, job_columns, run_columns, run_tables};
 use crate::store::sql::paging::{JOBS_COUNTED, cut_response, fill, job_bytes};

@@ -20,9 +20,9 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
-use crate::store::contract::deletion::GOING;
 use crate::store::contract::signing::{JobSecrets, SealedSecret, SecretRow};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
+use crate::store::sql::erasure::GOING;
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
