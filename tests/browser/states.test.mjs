@@ -122,7 +122,7 @@ const all = () => ({
     await unchecked(page, "Save");
   }],
   "busy-jobs": ["busy", "/jobs"],
-  "busy-jobs-no-match": ["busy", "/jobs?trigger=RETRY"],
+  "busy-jobs-no-match": ["busy", "/jobs?trigger=retry"],
   "busy-job-success": ["busy", `/jobs/${ids.success}`],
   "busy-job-failed": ["busy", `/jobs/${ids.failed}`],
   "busy-job-running": ["busy", `/jobs/${ids.running}`],

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::figures::{result, span};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
+use crate::dashboard::text::sentence;
 use crate::dashboard::time::{self, ShownZone};
 use crate::domain::job::Attempt;
 
@@ -53,7 +54,7 @@ fn row(attempt: &Attempt, longest: u64, zone: ShownZone) -> Markup {
                     "Success " (result(attempt.status_code, None))
                 } @else {
                     (result(attempt.status_code, attempt.error_code))
-                    @if let Some(message) = &attempt.error_message { span.sub { (message) } }
+                    @if let Some(message) = &attempt.error_message { span.sub { (sentence(message)) } }
                 }
             }
         }
