@@ -75,7 +75,15 @@ pub(super) async fn render(
         }
         h2 { "Where used" }
         @if used.total == 0 {
-            p.soft { "No schedule sends alerts to this channel." }
+            p.soft {
+                "No schedule sends alerts to this channel. "
+                @if channel.verified {
+                    "Set up alerts on the page of a schedule: "
+                    a href=(dashboard.path("/schedules")) { "choose a schedule" } "."
+                } @else {
+                    "Verify it first; then set up alerts on the page of a schedule."
+                }
+            }
         } @else {
             p { "Schedules that name this channel in their alerts: " (used.total) }
             (uses::render(dashboard, &used))
