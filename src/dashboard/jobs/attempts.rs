@@ -53,8 +53,13 @@ fn row(attempt: &Attempt, longest: u64, zone: ShownZone) -> Markup {
                 } @else if attempt.error_code.is_none() {
                     "Success " (result(attempt.status_code, None))
                 } @else {
-                    (result(attempt.status_code, attempt.error_code))
-                    @if let Some(message) = &attempt.error_message { span.sub { (sentence(message)) } }
+                    @match &attempt.error_message {
+                        Some(message) => {
+                            @if let Some(status) = attempt.status_code { (status) }
+                            span.sub { (sentence(message)) }
+                        }
+                        None => { (result(attempt.status_code, attempt.error_code)) }
+                    }
                 }
             }
         }

@@ -138,7 +138,7 @@ fn table(
                             }
                             th scope="col" { "Name" }
                             th.wide scope="col" { "Time" }
-                            th scope="col" { "Next run" }
+                            th.wide scope="col" { "Next run" }
                             th scope="col" { "Last run" }
                             th.number.wide scope="col" { "Failures in a row" }
                             th scope="col" { "State" }
@@ -189,7 +189,7 @@ fn cells(
             code { (definition.cron_expression) }
             span.sub { (reading(&definition.cron_expression)) " · " (definition.timezone) }
         }
-        td { @if let Some(at) = schedule.next_tick { (time::relative(at, now, zone)) } }
+        td.wide { @if let Some(at) = schedule.next_tick { (time::relative(at, now, zone)) } }
         td {
             @if let Some(status) = schedule.last_job_status { (widgets::status(status)) }
             @if let Some(at) = schedule.last_run_at {
