@@ -1,11 +1,12 @@
-//! The e-mail addresses of the members of an account.
+//! The names of the actors of an account: the e-mail addresses of its members, and the names of its
+//! keys.
 
 use std::collections::BTreeMap;
 
 use super::visitor::Visitor;
-use super::{DashboardParts, PageError};
+use super::{Dashboard, DashboardParts, PageError};
 
-/// The e-mail addresses of members, by the text of an actor.
+/// The names of actors, by the text of an actor.
 pub(super) type Addresses = BTreeMap<String, String>;
 
 /// Returns the addresses of the members of the visitor's account.
@@ -15,4 +16,20 @@ pub(super) async fn addresses(
 ) -> Result<Addresses, PageError> {
     let members = dashboard.users.members(&visitor.visit, visitor.account()).await?;
     Ok(members.iter().map(|one| (one.user.to_string(), one.email.to_string())).collect())
+}
+
+/// Returns the names of these actors: the addresses of members, and such as `key deploy`. The keys
+/// are read only if one of the actors is a key.
+pub(super) async fn actors<'a>(
+    dashboard: &Dashboard,
+    visitor: &Visitor,
+    mut actors: impl Iterator<Item = &'a str>,
+) -> Result<Addresses, PageError> {
+    let mut names = addresses(dashboard, visitor).await?;
+    if actors.any(|actor| actor.starts_with("key_")) {
+        let account = visitor.load_account(dashboard).await?;
+        let keys = dashboard.accounts.keys(&account).await?;
+        names.extend(keys.into_iter().map(|key| (key.id.to_string(), format!("key {}", key.name))));
+    }
+    Ok(names)
 }

@@ -7,6 +7,9 @@ use maud::{Markup, html};
 pub(super) enum Column<'a> {
     Text(&'a str),
     Number(&'a str),
+    /// A column that narrow screens leave out. Its cells have the class `wide`, too.
+    WideText(&'a str),
+    WideNumber(&'a str),
 }
 
 /// Renders a table, which scrolls sideways where it is too wide. Screen readers tell the caption; it
@@ -22,6 +25,10 @@ pub(super) fn render(caption: &str, columns: &[Column<'_>], rows: &Markup) -> Ma
                             @match column {
                                 Column::Text(name) => { th scope="col" { (name) } }
                                 Column::Number(name) => { th.number scope="col" { (name) } }
+                                Column::WideText(name) => { th.wide scope="col" { (name) } }
+                                Column::WideNumber(name) => {
+                                    th.number.wide scope="col" { (name) }
+                                }
                             }
                         }
                     }

@@ -70,7 +70,7 @@ pub(super) fn relative(at: Timestamp, now: Timestamp, zone: ShownZone) -> Markup
     } else {
         format!("{} ago", rough(now.since(at)))
     };
-    html! { time datetime=(at) title={ (zone.text(at)) " " (short) } { (text) } }
+    html! { time.short datetime=(at) title={ (zone.text(at)) " " (short) } { (text) } }
 }
 
 /// Returns a duration in its largest unit: `45 s`, `5 min`, `3 h`, `2 d`.

@@ -216,11 +216,11 @@ pub(super) fn filter<'a>(
     }
 }
 
-/// Renders a command that does the same through the API.
-pub(super) fn curl(command: &str) -> Markup {
+/// Renders a command for a shell. The summary says what it does.
+pub(super) fn curl(summary: &str, command: &str) -> Markup {
     html! {
         details.curl {
-            summary { "The same with curl" }
+            summary { (summary) }
             (copyable(command))
         }
     }

@@ -31,7 +31,7 @@ async function openRunning(context, name) {
   await page.waitForURL(/\/dashboard\/jobs\//);
   await page.locator(".head .running").waitFor();
   await page.evaluate(() => { window.isSamePage = true; });
-  await page.getByText("The same with curl").click();
+  await page.getByText("Send this request with curl").click();
   return page;
 }
 

@@ -2,13 +2,11 @@
 
 import assert from "node:assert/strict";
 import { createHash, generateKeyPairSync, sign } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
+import { assertAccessible, keepPicture } from "./look.mjs";
 import { startBrowser, startService } from "./service.mjs";
 
-const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
 
 let service, browser, provider;
@@ -89,13 +87,6 @@ after(async () => {
   await provider.stop();
 });
 
-/** Fails if a page violates a rule of accessibility. */
-async function accessible(page) {
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => globalThis.axe.run());
-  assert.deepEqual(violations.map((one) => one.id), []);
-}
-
 for (const javaScriptEnabled of [true, false]) {
   const how = javaScriptEnabled ? "with" : "without";
   test(`a person signs in at the provider, ${how} script`, async () => {
@@ -123,11 +114,13 @@ test("a sign-in that is cancelled or has ended says so", async () => {
   const context = await browser.newContext();
   const page = await context.newPage();
   await page.goto(`${service.base}/dashboard/sign-in`);
-  await accessible(page);
+  await assertAccessible(page);
+  await keepPicture(page, "oidc-sign-in-light");
   await page.getByRole("link", { name: "Sign in with Example ID" }).click();
   await page.getByRole("link", { name: "Cancel" }).click();
   await page.getByRole("heading", { name: "Example ID did not sign you in" }).waitFor();
-  await accessible(page);
+  await assertAccessible(page);
+  await keepPicture(page, "oidc-refused-light");
   await page.reload();
   await page.getByRole("heading", { name: "Sign in again" }).waitFor();
   provider.person = { sub: "x", email: "x@example.com", email_verified: false };

@@ -2,18 +2,11 @@
 // hostile content, and closed to other sites and other accounts.
 
 import assert from "node:assert/strict";
-import { mkdir, readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
+import { LOOKS, assertAccessible, complaintsOf, judge } from "./look.mjs";
 import { enter, signUp, startBrowser, startClient, startService, startTarget } from "./service.mjs";
 
-const AXE = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const HOSTILE = `<img src=x onerror=alert(1)>"'><script>alert(1)</script>`;
-const LOOKS = [
-  { name: "light", colorScheme: "light", viewport: { width: 1280, height: 900 } },
-  { name: "dark", colorScheme: "dark", viewport: { width: 1280, height: 900 } },
-  { name: "phone", colorScheme: "light", viewport: { width: 390, height: 844 } },
-];
 
 let service, browser, target, call, ids;
 
@@ -91,37 +84,22 @@ const entries = {
   "invitation": "/invitation",
 };
 
-for (const { name: look, ...options } of LOOKS) {
-  test(`every page is accessible and inert: ${look}`, async (t) => {
-    const shots = process.env.PUNCTUAL_SCREENSHOTS;
-    if (shots) await mkdir(shots, { recursive: true });
-    const signedIn = await browser.newContext({ ...options, storageState: ids.state });
-    const operator = await browser.newContext({ ...options, storageState: ids.operator });
-    const outside = await browser.newContext(options);
+for (const look of LOOKS) {
+  test(`every page is accessible and inert: ${look.name}`, async (t) => {
+    const signedIn = await browser.newContext({ ...look.options, storageState: ids.state });
+    const operator = await browser.newContext({ ...look.options, storageState: ids.operator });
+    const outside = await browser.newContext(look.options);
     const visits = [[signedIn, pages()], [operator, forOperators], [outside, entries]];
     for (const [context, paths] of visits) {
       for (const [name, path] of Object.entries(paths)) {
         await t.test(name, async () => {
           const page = await context.newPage();
-          const complaints = [];
-          page.on("dialog", (dialog) => { complaints.push("a dialog"); dialog.dismiss(); });
-          page.on("console", (line) => {
-            if (line.type() === "error" && !/404/.test(line.text())) complaints.push(line.text());
-          });
-          page.on("request", (request) => {
-            if (!request.url().startsWith(service.base)) complaints.push(request.url());
-          });
+          const complaints = complaintsOf(page, service);
           const answer = await page.goto(`${service.base}${path}`);
           assert.equal(answer.status(), name === "missing" ? 404 : 200, path);
-          assert.deepEqual(complaints, []);
           assert.equal(await page.locator("main img, main script").count(), 0);
-          const width = await page.evaluate(() => document.documentElement.scrollWidth);
-          assert.ok(width <= options.viewport.width, `${width} px wide`);
-          await page.evaluate(AXE);
-          const { violations } = await page.evaluate(() => window.axe.run());
-          const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
-          assert.deepEqual(found, []);
-          if (shots) await page.screenshot({ path: `${shots}/${name}-${look}.png`, fullPage: true });
+          await judge(page, look, name);
+          assert.deepEqual(complaints, []);
           await page.close();
         });
       }
@@ -159,9 +137,7 @@ test("the charts of finished jobs have a table with their values", async () => {
   await page.getByText("Finished jobs as a table").click();
   const cells = page.getByRole("row").filter({ hasText: from }).getByRole("cell");
   assert.deepEqual((await cells.allTextContents()).slice(0, 4), [from, "0", failed, "0"]);
-  await page.evaluate(AXE);
-  const { violations } = await page.evaluate(() => window.axe.run());
-  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`), []);
+  await assertAccessible(page);
   await context.close();
 });
 

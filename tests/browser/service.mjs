@@ -1,12 +1,13 @@
 // A `punctual dev` of its own for a test file, and a real Chromium.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as listen } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
 const FLAGS = [
@@ -35,17 +36,16 @@ async function freePort() {
 export async function startService(settings = {}) {
   const folder = await mkdtemp(join(tmpdir(), "punctual-browser-"));
   const [port, ops] = [await freePort(), await freePort()];
-  const child = spawn(process.env.PUNCTUAL_PROGRAM, ["dev"], {
-    env: {
-      ...process.env,
-      PUNCTUAL_DATA_DIR: folder,
-      PUNCTUAL_HTTP_LISTEN: `127.0.0.1:${port}`,
-      PUNCTUAL_OPS_LISTEN: `127.0.0.1:${ops}`,
-      PUNCTUAL_ACCOUNTS_SIGN_UP: "open",
-      ...(typeof settings === "function" ? settings(`http://127.0.0.1:${port}`) : settings),
-    },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
+  const env = {
+    ...process.env,
+    PUNCTUAL_DATA_DIR: folder,
+    PUNCTUAL_HTTP_LISTEN: `127.0.0.1:${port}`,
+    PUNCTUAL_OPS_LISTEN: `127.0.0.1:${ops}`,
+    PUNCTUAL_ACCOUNTS_SIGN_UP: "open",
+    ...(typeof settings === "function" ? settings(`http://127.0.0.1:${port}`) : settings),
+  };
+  const program = process.env.PUNCTUAL_PROGRAM;
+  const child = spawn(program, ["dev"], { env, stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   const link = await new Promise((resolve, reject) => {
     const read = (chunk) => {
@@ -62,6 +62,8 @@ export async function startService(settings = {}) {
     base: `http://127.0.0.1:${port}`,
     echo: `http://127.0.0.1:${ops}/echo`,
     output: () => output,
+    /** Runs a command of an operator on the store of the service. */
+    run: (...words) => promisify(execFile)(program, words, { env }),
     async stop() {
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");

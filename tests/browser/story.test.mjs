@@ -1,20 +1,28 @@
 // The story of a person who has never read the documentation: sign up, create a schedule, see it
-// run, make a key, find out why a job failed.
+// run, find out why a job failed, be told the next time, make a key.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { enter, signUp, startBrowser, startService, startTarget } from "./service.mjs";
 
-let service, browser, refusing;
+let service, browser, refusing, hearing;
+const heard = [];
 
 before(async () => {
   [service, browser] = [await startService(), await startBrowser()];
   refusing = await startTarget((response) => response.writeHead(404).end("no such hook"));
+  hearing = await startTarget(async (response, request) => {
+    let alert = "";
+    for await (const chunk of request) alert += chunk;
+    heard.push(alert);
+    response.end();
+  });
 });
 
 after(async () => {
   await browser.close();
   await refusing.stop();
+  await hearing.stop();
   await service.stop();
 });
 
@@ -63,6 +71,30 @@ for (const javaScriptEnabled of [true, false]) {
     await page.waitForURL(/\/dashboard\/jobs\//);
     await until(page, async () => await page.getByText("404").count() > 0);
     await page.getByText("no such hook").first().waitFor();
+
+    // The next failure is told on a channel. Each page leads to the next one.
+    const job = page.url();
+    await page.getByRole("link", { name: "Set up alerts for failures" }).click();
+    await page.getByRole("link", { name: "Go to the channels" }).click();
+    await page.getByRole("link", { name: "New channel" }).click();
+    await page.getByRole("link", { name: "Webhook" }).click();
+    await page.getByLabel("Label").fill("My pager");
+    await page.getByLabel("URL", { exact: true }).fill(hearing.url);
+    await page.getByRole("button", { name: "Create channel" }).click();
+    await page.getByRole("link", { name: "Continue" }).click();
+    await page.getByRole("button", { name: "Verify channel" }).click();
+    await page.getByText("The channel is verified").waitFor();
+    await page.getByRole("link", { name: "choose a schedule" }).click();
+    await page.getByRole("link", { name: "Nightly report" }).click();
+    await page.getByRole("link", { name: "Set up alerts" }).click();
+    await page.getByLabel("Notify on", { exact: true }).selectOption("failure");
+    await page.getByLabel("My pager (Webhook)").check();
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Failures are sent to: My pager").waitFor();
+    heard.length = 0;
+    await page.goto(job);
+    await page.getByRole("button", { name: "Retry job" }).click();
+    await until(page, async () => heard.some((alert) => alert.includes("Nightly report")));
 
     // A key that works.
     await page.getByRole("link", { name: "API keys" }).click();

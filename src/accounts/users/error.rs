@@ -45,7 +45,7 @@ pub enum UserError {
     #[error("there is no such account")]
     NoSuchAccount,
     /// The user's role does not allow the command.
-    #[error("only a user with the role {0} may do that")]
+    #[error("only a user with at least the role {0} may do that")]
     Forbidden(Role),
     /// The member or invitation does not exist.
     #[error("there is no such user or invitation in the account")]

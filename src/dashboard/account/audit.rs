@@ -23,7 +23,8 @@ pub(super) async fn show(
 ) -> Result<Response, PageError> {
     let query = read(&fields);
     let page = dashboard.accounts.audit_log(visitor.account(), &query).await?;
-    let addresses = members::addresses(&dashboard, &visitor).await?;
+    let actors = page.entries.iter().map(|entry| entry.actor.as_str());
+    let names = members::actors(&dashboard, &visitor, actors).await?;
     let last = page.entries.last().filter(|_| page.has_more);
     let older = last.map(|last| address(&dashboard, &query, Some(last.id)));
     let newest = query.after.is_some().then(|| address(&dashboard, &query, None));
@@ -37,7 +38,7 @@ pub(super) async fn show(
         @if page.entries.is_empty() {
             p.soft { "No entry matches." }
         } @else {
-            (table(&visitor, &page.entries, &addresses))
+            (table(&visitor, &page.entries, &names))
         }
         (widgets::pager(newest, older))
     };
@@ -90,7 +91,7 @@ fn filter_form(dashboard: &DashboardParts, query: &AuditQuery) -> Markup {
     }
 }
 
-fn table(visitor: &Visitor, entries: &[AuditEntry], addresses: &Addresses) -> Markup {
+fn table(visitor: &Visitor, entries: &[AuditEntry], names: &Addresses) -> Markup {
     html! {
         (table::render(
             "Entries, newest first",
@@ -100,14 +101,14 @@ fn table(visitor: &Visitor, entries: &[AuditEntry], addresses: &Addresses) -> Ma
                     tr {
                         th scope="row" { (time::instant(entry.id.timestamp(), visitor.zone)) }
                         td {
-                            @if let Some(email) = addresses.get(&entry.actor) {
-                                (email) span.sub { (entry.actor) }
+                            @if let Some(name) = names.get(&entry.actor) {
+                                (name) span.sub { (entry.actor) }
                             } @else {
                                 (entry.actor)
                             }
                         }
                         td { code { (entry.action) } }
-                        td { (entry.object) }
+                        td { span.id { (entry.object) } }
                         td { (entry.origin) }
                     }
                 }

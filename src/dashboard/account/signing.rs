@@ -50,7 +50,7 @@ fn row(
     html! {
         tr {
             th scope="row" {
-                (known.id)
+                span.id { (known.id) }
                 @if let Some(secret) = &secret {
                     (widgets::copyable(secret))
                 }

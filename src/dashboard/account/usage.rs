@@ -5,6 +5,7 @@ use std::fmt::Display;
 use maud::{Markup, html};
 
 use crate::accounts::AccountOverview;
+use crate::dashboard::channels::kinds;
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
 use crate::dashboard::time;
@@ -60,7 +61,7 @@ fn usage_table(overview: &AccountOverview) -> Markup {
 fn limits(plan: &Plan) -> Markup {
     let shortest = plan.shortest_interval.map(time::rough);
     let kinds = plan.channel_types.as_deref().map(|kinds| {
-        let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+        let kinds: Vec<&str> = kinds.iter().map(|kind| kinds::name(*kind)).collect();
         kinds.join(", ")
     });
     html! {

@@ -3,6 +3,7 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
+use http::HeaderMap;
 use maud::html;
 
 use super::once::shown_once;
@@ -23,21 +24,23 @@ pub(super) async fn verify(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let (id, call) = (id_of(&id)?, visitor.call()?);
+    let shown = (id, &headers);
     let now = dashboard.clock.now();
     let admission = dashboard.throttle.channel_test(visitor.account(), now).await;
     if !admission.allowed {
         let why = "Your account has sent too many test notifications. Wait a few minutes";
         let result = failed(why);
-        return Ok(shell::refused(render(&dashboard, &visitor, id, None, &result).await?));
+        return Ok(shell::refused(render(&dashboard, &visitor, shown, None, &result).await?));
     }
     let verified = dashboard.notifications.verify_channel(visitor.account(), call, id).await;
     let result = match verified {
         Ok(_) => {
             let success = "The test notification has arrived. The channel is verified.";
             let result = ChangeResult { success: Some(success), ..ChangeResult::default() };
-            return render(&dashboard, &visitor, id, None, &result).await;
+            return render(&dashboard, &visitor, shown, None, &result).await;
         }
         Err(NotificationError::VerificationFailed { code, message, status }) => {
             failed(&refusal(code, &message, status))
@@ -49,7 +52,7 @@ pub(super) async fn verify(
         Err(NotificationError::Conflict(why)) => failed(why),
         Err(error) => return Err(error.into()),
     };
-    Ok(shell::refused(render(&dashboard, &visitor, id, None, &result).await?))
+    Ok(shell::refused(render(&dashboard, &visitor, shown, None, &result).await?))
 }
 
 fn failed(why: &str) -> ChangeResult {
@@ -102,7 +105,7 @@ pub(super) async fn ask(
         }
         div.actions {
             (widgets::action(&format!("{path}/delete"), "Delete channel", "danger"))
-            a href=(path) { "Keep it" }
+            a.button.second href=(path) { "Keep it" }
         }
     };
     Ok(shell::page(&dashboard, &visitor, ("Channels", "Delete a channel"), &content))

@@ -177,7 +177,7 @@ fn edit_form(
             }
             div.actions {
                 button type="submit" { "Save channel" }
-                a href=(path) { "Back" }
+                a.button.second href=(path) { "Cancel" }
             }
         }
     }

@@ -73,7 +73,7 @@ const WEBHOOK: [ConfigField; 2] = [
 ];
 
 /// Returns the name of a type.
-pub(super) fn name(kind: ChannelType) -> &'static str {
+pub(in crate::dashboard) fn name(kind: ChannelType) -> &'static str {
     match kind {
         ChannelType::Email => "E-mail",
         ChannelType::Slack => "Slack",

@@ -2,11 +2,13 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use http::HeaderMap;
 use maud::{Markup, html};
 
 use super::kinds;
+use crate::dashboard::address::api_address;
 use crate::dashboard::table;
-use crate::dashboard::table::Column::Text;
+use crate::dashboard::table::Column::{Text, WideText};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, shell, time, widgets};
 use crate::domain::channel::Channel;
@@ -16,7 +18,9 @@ use crate::notifications::ChannelFilter;
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
+    headers: HeaderMap,
 ) -> Result<Response, PageError> {
+    let api = api_address(&dashboard, &headers);
     let filter = ChannelFilter::default();
     let channels = dashboard.notifications.channels(visitor.account(), filter).await?;
     let step = html! {
@@ -38,6 +42,9 @@ pub(super) async fn show(
         } @else {
             (table(&dashboard, &visitor, &channels))
         }
+        (widgets::curl("List them with curl", &format!(
+            "curl -s '{api}/notification-channels' -H 'x-api-key: YOUR_KEY'"
+        )))
     };
     Ok(shell::page(&dashboard, &visitor, ("Channels", "Channels"), &content))
 }
@@ -46,7 +53,7 @@ fn table(dashboard: &DashboardParts, visitor: &Visitor, channels: &[Channel]) ->
     html! {
         (table::render(
             "Channels, newest first",
-            &[Text("Label"), Text("Type"), Text("State"), Text("Created"), Text("Changed")],
+            &[Text("Label"), Text("Type"), Text("State"), WideText("Created"), Text("Changed")],
             &html! {
                 @for channel in channels {
                     tr {
@@ -57,7 +64,7 @@ fn table(dashboard: &DashboardParts, visitor: &Visitor, channels: &[Channel]) ->
                         }
                         td { (kinds::name(channel.kind)) }
                         td { (state(channel)) }
-                        td { (time::instant(channel.created_at, visitor.zone)) }
+                        td.wide { (time::instant(channel.created_at, visitor.zone)) }
                         td { (time::instant(channel.updated_at, visitor.zone)) }
                     }
                 }

@@ -4,7 +4,7 @@
 mod changes;
 mod deliveries;
 mod form;
-mod kinds;
+pub(super) mod kinds;
 mod list;
 mod once;
 mod page;

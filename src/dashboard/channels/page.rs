@@ -2,9 +2,11 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
+use http::HeaderMap;
 use maud::{Markup, html};
 
 use super::{deliveries, kinds, list, uses};
+use crate::dashboard::address::api_address;
 use crate::dashboard::form::{FormFields, Messages};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{self, general_message};
@@ -35,17 +37,20 @@ pub(super) async fn show(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
     Path(id): Path<String>,
+    headers: HeaderMap,
     fields: FormFields,
 ) -> Result<Response, PageError> {
     let after = fields.text("after").parse().ok();
-    render(&dashboard, &visitor, id_of(&id)?, after, &ChangeResult::default()).await
+    let shown = (id_of(&id)?, &headers);
+    render(&dashboard, &visitor, shown, after, &ChangeResult::default()).await
 }
 
-/// Renders a channel with its deliveries, from the one after `after` on.
+/// Renders a channel with its deliveries, from the one after `after` on. The headers are those of
+/// the request for the page.
 pub(super) async fn render(
     dashboard: &Dashboard,
     visitor: &Visitor,
-    id: ChannelId,
+    (id, headers): (ChannelId, &HeaderMap),
     after: Option<DeliveryId>,
     result: &ChangeResult,
 ) -> Result<Response, PageError> {
@@ -59,6 +64,7 @@ pub(super) async fn render(
     let last = page.deliveries.last().filter(|_| page.has_more);
     let older = last.map(|last| format!("{path}?after={}", last.id));
     let newer = after.is_some().then(|| path.clone());
+    let api = api_address(dashboard, headers);
     let content = html! {
         (head(dashboard, visitor, &channel))
         @if let Some(success) = result.success { p.note role="status" { (success) } }
@@ -69,7 +75,15 @@ pub(super) async fn render(
         }
         h2 { "Where used" }
         @if used.total == 0 {
-            p.soft { "No schedule sends alerts to this channel." }
+            p.soft {
+                "No schedule sends alerts to this channel. "
+                @if channel.verified {
+                    "Set up alerts on the page of a schedule: "
+                    a href=(dashboard.path("/schedules")) { "choose a schedule" } "."
+                } @else {
+                    "Verify it first; then set up alerts on the page of a schedule."
+                }
+            }
         } @else {
             p { "Schedules that name this channel in their alerts: " (used.total) }
             (uses::render(dashboard, &used))
@@ -81,6 +95,9 @@ pub(super) async fn render(
             (deliveries::table(dashboard, visitor, &path, &page.deliveries))
         }
         (widgets::pager(newer, older))
+        (widgets::curl("Send a test notification with curl", &format!(
+            "curl -s -X POST '{api}/notification-channels/{id}/verify' -H 'x-api-key: YOUR_KEY'"
+        )))
     };
     Ok(shell::page(dashboard, visitor, ("Channels", channel.label.as_str()), &content))
 }
@@ -96,7 +113,7 @@ fn head(dashboard: &DashboardParts, visitor: &Visitor, channel: &Channel) -> Mar
                 div.actions {
                     (widgets::action(&format!("{path}/verify"), test, class))
                     a.button.second href={ (path) "/edit" } { "Edit" }
-                    a href={ (path) "/delete" } { "Delete" }
+                    a.button.danger href={ (path) "/delete" } { "Delete" }
                 }
             }
         }

@@ -38,7 +38,7 @@ pub(super) fn provider_link(dashboard: &DashboardParts, next: &str) -> Markup {
     html! {
         @if let Some(provider) = dashboard.users.provider() {
             p {
-                a.button href=(dashboard.address("/oidc", [("next", next)])) {
+                a.button.second href=(dashboard.address("/oidc", [("next", next)])) {
                     "Sign in with " (provider.name())
                 }
             }

@@ -25,6 +25,23 @@ pub(in crate::dashboard) fn failure(code: ErrorCode, message: Option<&str>) -> M
     }
 }
 
+/// Returns a failure in a few words, for tables.
+pub(super) fn short(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::Timeout => "Timeout",
+        ErrorCode::Dns => "Host not found",
+        ErrorCode::Connect => "No connection",
+        ErrorCode::Tls => "No secure connection",
+        ErrorCode::Network => "Connection broke",
+        ErrorCode::BlockedAddress => "Address not allowed",
+        ErrorCode::HttpStatus => "Unexpected status",
+        ErrorCode::WorkerLost => "Process lost",
+        ErrorCode::Cancelled => "Cancelled",
+        ErrorCode::SecretUnreadable => "Cannot be decrypted",
+        ErrorCode::Internal => "Fault of the service",
+    }
+}
+
 /// Returns the meaning of a failure, and the usual remedy.
 fn advice(code: ErrorCode) -> Advice {
     let (meaning, remedy) = match code {

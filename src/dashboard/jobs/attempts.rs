@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::figures::{result, span};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
+use crate::dashboard::text::sentence;
 use crate::dashboard::time::{self, ShownZone};
 use crate::domain::job::Attempt;
 
@@ -52,8 +53,13 @@ fn row(attempt: &Attempt, longest: u64, zone: ShownZone) -> Markup {
                 } @else if attempt.error_code.is_none() {
                     "Success " (result(attempt.status_code, None))
                 } @else {
-                    (result(attempt.status_code, attempt.error_code))
-                    @if let Some(message) = &attempt.error_message { span.sub { (message) } }
+                    @match &attempt.error_message {
+                        Some(message) => {
+                            @if let Some(status) = attempt.status_code { (status) }
+                            span.sub { (sentence(message)) }
+                        }
+                        None => { (result(attempt.status_code, attempt.error_code)) }
+                    }
                 }
             }
         }

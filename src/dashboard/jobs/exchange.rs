@@ -54,7 +54,7 @@ impl<'a> ShownRequest<'a> {
                 "harmless headers such as Accept. Replace ••• before you run the curl command. The "
                 "body is not masked. " (added)
             }
-            (widgets::curl(&self.curl()))
+            (widgets::curl("Send this request with curl", &self.curl()))
         }
     }
 

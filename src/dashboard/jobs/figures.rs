@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::advice;
 use crate::dashboard::time;
 use crate::domain::job::Job;
 use crate::domain::outcome::ErrorCode;
@@ -17,11 +18,11 @@ pub(super) fn span(ms: Option<u32>) -> String {
     ms.map_or_else(|| "–".to_owned(), time::millis)
 }
 
-/// Renders the status code of a response and the class of the failure.
+/// Renders the status code of a response and the failure in a few words.
 pub(super) fn result(status: Option<u16>, error: Option<ErrorCode>) -> Markup {
     html! {
         @if let Some(status) = status { (status) }
-        @if let Some(error) = error { span.sub { (error) } }
+        @if let Some(error) = error { span.sub { (advice::short(error)) } }
         @if status.is_none() && error.is_none() { "–" }
     }
 }

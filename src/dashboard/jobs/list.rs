@@ -2,13 +2,15 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use http::HeaderMap;
 use maud::{Markup, html};
 
 use super::figures::{result, span, start_lag};
 use super::names::{ScheduleNames, names};
+use crate::dashboard::address::api_address;
 use crate::dashboard::form::FormFields;
 use crate::dashboard::table;
-use crate::dashboard::table::Column::{Number, Text};
+use crate::dashboard::table::Column::{Number, Text, WideNumber, WideText};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, newest_jobs, shell, time, widgets};
 use crate::domain::JobId;
@@ -40,6 +42,11 @@ impl JobFilters {
             after: fields.text("after").parse().ok(),
             page: page.clamp(1, LAST_PAGE),
         }
+    }
+
+    /// Returns `true` for the first page of all jobs.
+    fn is_first_of_all(&self) -> bool {
+        !self.is_filtered() && self.after.is_none() && self.page == 1
     }
 
     /// Returns the query; `None` if no job can match because the schedule's id is malformed.
@@ -80,23 +87,29 @@ impl JobFilters {
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
+    headers: HeaderMap,
     fields: FormFields,
 ) -> Result<Response, PageError> {
+    let api = api_address(&dashboard, &headers);
     let filters = JobFilters::read(&fields);
     let page = match filters.query() {
         Some(query) => dashboard.schedules.jobs(visitor.account(), &query).await?,
         None => JobPage { jobs: Vec::new(), total: 0, has_more: false },
     };
     let names = names(&dashboard, visitor.account(), &page.jobs).await?;
+    let is_new = page.jobs.is_empty() && filters.is_first_of_all();
     let content = html! {
         h1 { "Jobs" }
-        (filter_form(&dashboard, &filters))
+        @if !is_new { (filter_form(&dashboard, &filters)) }
         @if page.jobs.is_empty() {
-            (nothing(&dashboard, &filters))
+            (nothing(&dashboard, is_new))
         } @else {
             (table(&dashboard, &visitor, &page.jobs, &names))
         }
         (pager(&dashboard, &filters, &page))
+        (widgets::curl("List them with curl", &format!(
+            "curl -s '{api}/jobs' -H 'x-api-key: YOUR_KEY'"
+        )))
     };
     Ok(shell::page(&dashboard, &visitor, ("Jobs", "Jobs"), &content))
 }
@@ -126,8 +139,8 @@ fn filter_form(dashboard: &DashboardParts, filters: &JobFilters) -> Markup {
     }
 }
 
-fn nothing(dashboard: &DashboardParts, filters: &JobFilters) -> Markup {
-    if filters.is_filtered() || filters.after.is_some() || filters.page > 1 {
+fn nothing(dashboard: &DashboardParts, is_new: bool) -> Markup {
+    if !is_new {
         let all = html! { a href=(dashboard.path("/jobs")) { "Show all jobs" } };
         return widgets::empty("No job matches.", &all);
     }
@@ -148,8 +161,8 @@ fn table(
                 Text("Scheduled"),
                 Text("Status"),
                 Text("Schedule"),
-                Text("Trigger"),
-                Number("Start lag"),
+                WideText("Trigger"),
+                WideNumber("Start lag"),
                 Number("Duration"),
                 Text("Result"),
             ],
@@ -177,8 +190,8 @@ fn row(dashboard: &DashboardParts, visitor: &Visitor, job: &Job, names: &Schedul
                     a href=(schedule) { code { (job.schedule_id) } }
                 }
             }
-            td { (widgets::trigger_name(job.trigger)) }
-            td.number { (start_lag(job).as_deref().unwrap_or("–")) }
+            td.wide { (widgets::trigger_name(job.trigger)) }
+            td.number.wide { (start_lag(job).as_deref().unwrap_or("–")) }
             td.number { (span(job.duration_ms)) }
             td { (result(job.status_code, job.error_code)) }
         }

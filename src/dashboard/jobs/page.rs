@@ -2,12 +2,14 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
+use http::HeaderMap;
 use maud::{Markup, html};
 use sha2::{Digest, Sha256};
 
 use super::advice::failure;
 use super::figures::{span, start_lag};
 use super::{attempts, exchange};
+use crate::dashboard::address::api_address;
 use crate::dashboard::visitor::{RENEWAL, Visitor};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, shell, time, widgets};
 use crate::domain::JobId;
@@ -25,6 +27,7 @@ pub(super) async fn show(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, PageError> {
     let (account, id) = (visitor.account(), id_of(&id)?);
     let shown = match dashboard.schedules.shown_job(account, id).await {
@@ -32,8 +35,15 @@ pub(super) async fn show(
         found => found?,
     };
     let title = format!("Job of {}", shown.schedule.as_deref().unwrap_or("a deleted schedule"));
-    let JobFragment { html, .. } = fragment(&dashboard, &visitor, &shown);
-    Ok(shell::page(&dashboard, &visitor, ("Jobs", title.as_str()), &html))
+    let JobFragment { html: job, .. } = fragment(&dashboard, &visitor, &shown);
+    let api = api_address(&dashboard, &headers);
+    let content = html! {
+        (job)
+        (widgets::curl("Read the job with curl", &format!(
+            "curl -s '{api}/jobs/{id}' -H 'x-api-key: YOUR_KEY'"
+        )))
+    };
+    Ok(shell::page(&dashboard, &visitor, ("Jobs", title.as_str()), &content))
 }
 
 /// Leads to a job of another account of the user. Links in alerts do not name the account.
@@ -105,7 +115,16 @@ pub(super) fn fragment(
             noscript { p { "The job has not finished. " a href=(path) { "Refresh" } } }
         }
         (facts(dashboard, visitor, shown))
-        @if let Some(code) = job.error_code { (failure(code, job.error_message.as_deref())) }
+        @if let Some(code) = job.error_code {
+            (failure(code, job.error_message.as_deref()))
+            @if shown.schedule.is_some() && visitor.may(Role::Member) {
+                p {
+                    a href=(dashboard.path(&format!("/schedules/{}/alerts", job.schedule_id))) {
+                        "Set up alerts for failures of this schedule"
+                    }
+                }
+            }
+        }
         @if !shown.attempts.is_empty() {
             h2 { "Attempts" }
             (attempts::table(&shown.attempts, visitor.zone))

@@ -96,7 +96,7 @@ pub(super) async fn ask(
         p { "Calls with it are refused within 5 seconds. This cannot be undone." }
         div.actions {
             (widgets::action(&path, "Revoke key", "danger"))
-            a href=(dashboard.path("/keys")) { "Keep it" }
+            a.button.second href=(dashboard.path("/keys")) { "Keep it" }
         }
     };
     Ok(shell::page(&dashboard, &visitor, ("API keys", "Revoke a key"), &content))
@@ -140,7 +140,7 @@ fn shown_once(
             "Copy it now. It is shown only once, because the service keeps only a hash of it."
         }
         (widgets::copyable(key.reveal()))
-        (widgets::curl(&command))
+        (widgets::curl("Call the API with curl", &command))
         p { a.button href=(dashboard.path("/keys")) { "Done" } }
     };
     shell::page(dashboard, visitor, ("API keys", "Your new key"), &content)

@@ -19,10 +19,10 @@ pub(super) const LIFETIMES: [(&str, &str); 4] =
     [("never", "Never"), ("30", "In 30 days"), ("90", "In 90 days"), ("365", "In 365 days")];
 /// The times for which a replaced key keeps working, in seconds.
 pub(super) const OVERLAPS: [(&str, &str); 4] = [
-    ("86400", "The old key works for 24 hours"),
-    ("0", "The old key stops now"),
-    ("3600", "The old key works for 1 hour"),
-    ("604800", "The old key works for 7 days"),
+    ("86400", "Old key ends in 24 hours"),
+    ("0", "Old key ends now"),
+    ("3600", "Old key ends in 1 hour"),
+    ("604800", "Old key ends in 7 days"),
 ];
 
 pub(super) async fn show(
@@ -85,13 +85,18 @@ fn row(dashboard: &DashboardParts, visitor: &Visitor, key: &KeyRecord, is_owner:
         tr {
             th scope="row" { (key.name) span.sub { (key.id) } }
             td { span class=(class) { (state) } }
-            td { (key.scope) }
+            td { (scope(key)) }
             td { (instant(Some(key.created_at), "")) }
             td { (instant(key.last_used_at, "Never")) }
             td { (instant(key.expires_at, "Never")) }
             @if is_owner { td { @if state == "Active" { (changes(dashboard, key)) } } }
         }
     }
+}
+
+/// Returns the scope of a key in the words of the form.
+fn scope(key: &KeyRecord) -> &'static str {
+    SCOPES.iter().find(|(value, _)| *value == key.scope.as_str()).map_or("", |(_, words)| *words)
 }
 
 fn state(key: &KeyRecord, now: Timestamp) -> (&'static str, &'static str) {

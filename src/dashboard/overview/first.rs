@@ -5,11 +5,12 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::json;
 
+use crate::accounts::AccountOverview;
 use crate::dashboard::form::{FormFields, Messages, request};
 use crate::dashboard::schedules::refusal;
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::visitor::Visitor;
-use crate::dashboard::widgets::{FormField, general_message};
+use crate::dashboard::widgets::{FormField, account_notes, general_message};
 use crate::dashboard::{Dashboard, DashboardParts, PageError};
 use crate::domain::user::Role;
 use crate::schedules::ScheduleCreation;
@@ -23,8 +24,19 @@ const EVERY: [(&str, &str); 4] = [
 ];
 const SUGGESTED: &str = "*/5 * * * *";
 
-/// Renders the question.
-pub(super) fn page(dashboard: &DashboardParts, visitor: &Visitor) -> Response {
+/// Renders the question. In a suspended account nothing can be created, so its page says that.
+pub(super) fn page(
+    dashboard: &DashboardParts,
+    visitor: &Visitor,
+    overview: &AccountOverview,
+) -> Response {
+    if overview.account.suspended_at.is_some() {
+        let content = html! {
+            h1 { "Overview" }
+            (account_notes(visitor, overview))
+        };
+        return shell::page(dashboard, visitor, ("Overview", "Overview"), &content);
+    }
     let fields = FormFields::of([("cronExpression", SUGGESTED)]);
     shown(dashboard, visitor, &fields, &Messages::default())
 }

@@ -62,7 +62,7 @@ async fn show(
     let account = visitor.account();
     let overview = dashboard.accounts.overview(account).await?.ok_or(PageError::NotFound)?;
     if overview.usage.schedules == 0 {
-        return Ok(first::page(&dashboard, &visitor));
+        return Ok(first::page(&dashboard, &visitor, &overview));
     }
     let failing = schedules(SortField::LastRun, true, MOST_FAILING);
     let failing = ScheduleQuery { is_failing: Some(true), ..failing };

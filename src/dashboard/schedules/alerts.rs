@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{controls, input, path_of};
+use crate::dashboard::channels::kinds;
 use crate::dashboard::form::{FormFields, Messages, request};
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::visitor::Visitor;
@@ -138,7 +139,7 @@ fn targets(fields: &FormFields, messages: &Messages, channels: &[Channel]) -> Ma
                 div.field.check {
                     input id=(channel.id) name="channelIds" type="checkbox" value=(channel.id)
                         checked[is_chosen(channel)];
-                    label for=(channel.id) { (channel.label) " (" (channel.kind) ")" }
+                    label for=(channel.id) { (channel.label) " (" (kinds::name(channel.kind)) ")" }
                 }
             }
             @if let Some(message) = message { p.message #channels-message { (message) } }

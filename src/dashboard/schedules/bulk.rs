@@ -10,6 +10,7 @@ use serde_json::json;
 use super::view::View;
 use crate::dashboard::form::{FormFields, request};
 use crate::dashboard::shell::{self, redirect};
+use crate::dashboard::text::counted;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError};
 use crate::domain::ScheduleId;
@@ -94,10 +95,11 @@ async fn ask(
         schedules.extend(unless_gone(dashboard.schedules.get(visitor.account(), *id).await)?);
     }
     let count = schedules.len();
+    let delete = format!("Delete {}", counted(count as u64, "schedule"));
     let content = html! {
-        h1 { "Delete " (count) @if count == 1 { " schedule?" } @else { " schedules?" } }
+        h1 { (delete) "?" }
         p {
-            "They stop running, and pending jobs fail. Past jobs stay until their retention ends. \
+            @if count == 1 { "It stops" } @else { "They stop" } " running, and pending jobs fail. Past jobs stay until their retention ends. \
              This cannot be undone."
         }
         ul { @for schedule in &schedules { li { (schedule.name) } } }
@@ -105,8 +107,8 @@ async fn ask(
             (view.hidden())
             input type="hidden" name="sure" value="true";
             @for schedule in &schedules { input type="hidden" name="id" value=(schedule.id); }
-            button.danger type="submit" name="action" value="delete" { "Delete" }
-            a.button.second href=(view.address(dashboard)) { "Keep" }
+            button.danger type="submit" name="action" value="delete" { (delete) }
+            a.button.second href=(view.address(dashboard)) { "Keep " @if count == 1 { "it" } @else { "them" } }
         }
     };
     Ok(shell::page(dashboard, visitor, ("Schedules", "Delete schedules"), &content))

@@ -43,7 +43,9 @@ pub(super) async fn show(
             (table(&dashboard, &visitor, &view, (&found.schedules, &authors)))
             (pager(&dashboard, &view, &found))
         }
-        (widgets::curl(&format!("curl -s '{api}/schedules' -H 'x-api-key: YOUR_KEY'")))
+        (widgets::curl("List them with curl", &format!(
+            "curl -s '{api}/schedules' -H 'x-api-key: YOUR_KEY'"
+        )))
     };
     Ok(shell::page(&dashboard, &visitor, ("Schedules", "Schedules"), &content))
 }
@@ -135,10 +137,10 @@ fn table(
                                 }
                             }
                             th scope="col" { "Name" }
-                            th scope="col" { "Time" }
-                            th scope="col" { "Next run" }
+                            th.wide scope="col" { "Time" }
+                            th.wide scope="col" { "Next run" }
                             th scope="col" { "Last run" }
-                            th.number scope="col" { "Failures in a row" }
+                            th.number.wide scope="col" { "Failures in a row" }
                             th scope="col" { "State" }
                         }
                     }
@@ -183,11 +185,11 @@ fn cells(
             a href=(path_of(dashboard, schedule.id)) { (schedule.name) }
             span.sub { (definition.http_method) " " (masked_url(&definition.endpoint)) }
         }
-        td {
+        td.wide {
             code { (definition.cron_expression) }
             span.sub { (reading(&definition.cron_expression)) " · " (definition.timezone) }
         }
-        td { @if let Some(at) = schedule.next_tick { (time::relative(at, now, zone)) } }
+        td.wide { @if let Some(at) = schedule.next_tick { (time::relative(at, now, zone)) } }
         td {
             @if let Some(status) = schedule.last_job_status { (widgets::status(status)) }
             @if let Some(at) = schedule.last_run_at {
@@ -196,7 +198,7 @@ fn cells(
                 span.soft { "Never" }
             }
         }
-        td.number { (schedule.consecutive_failures) }
+        td.number.wide { (schedule.consecutive_failures) }
         td { (state(schedule)) (pause::note(schedule, authors, zone)) }
     }
 }

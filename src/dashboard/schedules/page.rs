@@ -61,7 +61,7 @@ pub(super) async fn show(
         (next_runs(&dashboard, &visitor, &schedule))
         (alerts(&dashboard, &visitor, &preference))
         (sections::definition(&schedule, &sections::versions_link(&dashboard, id, versions)))
-        (widgets::curl(&curl))
+        (widgets::curl("Run it with curl", &curl))
     };
     Ok(shell::page(&dashboard, &visitor, ("Schedules", schedule.name.as_str()), &content))
 }
@@ -83,7 +83,7 @@ fn head(dashboard: &DashboardParts, visitor: &Visitor, schedule: &Schedule) -> M
                         a.button.second href={ (path) "/pause" } { "Pause with a note" }
                     }
                     a.button.second href={ (path) "/edit" } { "Edit" }
-                    a.button.second href={ (path) "/delete" } { "Delete" }
+                    a.button.danger href={ (path) "/delete" } { "Delete" }
                 }
             }
         }

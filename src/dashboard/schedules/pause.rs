@@ -87,6 +87,6 @@ pub(super) fn note(schedule: &Schedule, authors: &Addresses, zone: ShownZone) ->
     let Some(pause) = &schedule.pause else { return html! {} };
     let author = authors.get(&pause.author).unwrap_or(&pause.author);
     html! {
-        span.sub { "Paused by " (author) " on " (time::instant(pause.at, zone)) ": " (pause.text) }
+        span.sub.pause { "Paused by " (author) " on " (time::instant(pause.at, zone)) ": " (pause.text) }
     }
 }

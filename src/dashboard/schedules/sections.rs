@@ -5,8 +5,8 @@ use maud::{Markup, html};
 use super::controls::{self, words};
 use super::path_of;
 use crate::dashboard::table;
-use crate::dashboard::table::Column::{Number, Text};
-use crate::dashboard::text::read_headers;
+use crate::dashboard::table::Column::{Number, Text, WideNumber, WideText};
+use crate::dashboard::text::{read_headers, sentence};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{DashboardParts, time, widgets};
 use crate::domain::ScheduleId;
@@ -34,8 +34,8 @@ pub(super) fn jobs(
                 &[
                     Text("Scheduled"),
                     Text("Status"),
-                    Text("Trigger"),
-                    Number("Attempts"),
+                    WideText("Trigger"),
+                    WideNumber("Attempts"),
                     Number("Duration"),
                     Text("Result"),
                 ],
@@ -59,12 +59,12 @@ fn row(dashboard: &DashboardParts, visitor: &Visitor, job: &Job) -> Markup {
                 }
             }
             td { (widgets::status(job.status)) }
-            td { (widgets::trigger_name(job.trigger)) }
-            td.number { (job.attempt_number) " of " (job.max_attempts) }
+            td.wide { (widgets::trigger_name(job.trigger)) }
+            td.number.wide { (job.attempt_number) " of " (job.max_attempts) }
             td.number { @if let Some(ms) = job.duration_ms { (time::millis(ms)) } }
             td {
                 @if let Some(code) = job.status_code { (code) }
-                @if let Some(message) = &job.error_message { span.sub { (message) } }
+                @if let Some(message) = &job.error_message { span.sub { (sentence(message)) } }
             }
         }
     }

@@ -78,7 +78,7 @@ fn fields(definition: &Definition) -> [(&'static str, String, VersionValue); 8] 
     let success = expected_status_codes.as_deref().unwrap_or("every status below 400");
     [
         code("Cron expression", cron_expression),
-        words("Timezone", timezone.clone()),
+        words("Time zone", timezone.clone()),
         code("Method", http_method.as_str()),
         ("URL", endpoint.clone(), VersionValue::Code(masked_url(endpoint))),
         words("Counts as success", success.to_owned()),

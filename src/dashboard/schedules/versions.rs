@@ -72,14 +72,8 @@ async fn names(
     visitor: &Visitor,
     versions: &[AuthoredVersion],
 ) -> Result<AuthorNames, PageError> {
-    let mut names = members::addresses(dashboard, visitor).await?;
-    let mut authors = versions.iter().filter_map(|one| one.author.as_deref());
-    if authors.any(|author| author.starts_with("key_")) {
-        let account = visitor.load_account(dashboard).await?;
-        let keys = dashboard.accounts.keys(&account).await?;
-        names.extend(keys.into_iter().map(|key| (key.id.to_string(), format!("key {}", key.name))));
-    }
-    Ok(names)
+    let authors = versions.iter().filter_map(|one| one.author.as_deref());
+    members::actors(dashboard, visitor, authors).await
 }
 
 /// Returns the name of an author. Users who left the account and deleted keys are named by id.
