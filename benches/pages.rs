@@ -14,6 +14,7 @@
 
 mod support;
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use punctual::runtime::Clock;
@@ -33,22 +34,28 @@ const AIM: Duration = Duration::from_millis(100);
 
 fn main() {
     let target = Target::start();
+    // Connections wait in its backlog, so requests get no answer.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let silent = format!("http://{}/", listener.local_addr().expect("bound"));
     let mut service = Service::start(&[PROXY]);
     let began = Instant::now();
-    let large = Account::create(&service, "large", 5_000, &target.url());
-    let small = Account::create(&service, "small", 5, &target.url());
+    let create =
+        |name, schedules| Account::create(&service, (name, schedules), (&target.url(), &silent));
+    let (large, small) = (create("large", 5_000), create("small", 5));
     service.stop();
     let mut database = Database::open(&service.store_url());
     let now = Clock::system().now();
     for history in [
-        History { jobs: 1_000_000, running: 40, events: 20_000, versions: 200, ..large.history() },
-        History { jobs: 50, running: 1, events: 20, versions: 2, ..small.history() },
+        History { jobs: 1_000_000, events: 20_000, versions: 200, ..large.history() },
+        History { jobs: 50, events: 20, versions: 2, ..small.history() },
     ] {
         history.write(&mut database, now);
     }
     database.analyze();
     database.close();
     let start = service.launch();
+    large.start_jobs(&service, 40);
+    small.start_jobs(&service, 1);
     let store = if cluster::is_there() { "PostgreSQL" } else { "SQLite" };
     println!("{store}: filled in {:.0?}; ready after {start:.0?}", began.elapsed());
     println!("{:<58} {:>8} {:>8} {:>8} {:>8}", "milliseconds", "first", "p50", "max", "ratio");

@@ -1,6 +1,7 @@
 //! An account with schedules, channels, a key and a user, and the ids of its objects.
 
 use std::fmt::Write as _;
+use std::iter;
 
 use super::dashboard::Visitor;
 use super::history::History;
@@ -35,12 +36,20 @@ pub struct Account {
     name: String,
     /// The ids of the schedules, sorted.
     schedules: Vec<String>,
+    /// The schedule whose jobs get no answer.
+    unanswered: String,
+    key: String,
     pub visitor: Visitor,
 }
 
 impl Account {
-    /// Creates an account with this number of schedules.
-    pub fn create(service: &Service, name: &str, schedules: usize, endpoint: &str) -> Self {
+    /// Creates an account with this number of schedules. The endpoint `silent` of one of them never
+    /// answers.
+    pub fn create(
+        service: &Service,
+        (name, schedules): (&str, usize),
+        (endpoint, silent): (&str, &str),
+    ) -> Self {
         service.run(&["account", "create", name]);
         let key = service.run(&["key", "create", "--account", name]).trim().to_owned();
         let call = |path: &str, body: &str| {
@@ -49,12 +58,14 @@ impl Account {
             assert_eq!(status, 201, "{path}: {text}");
             text
         };
-        let all: Vec<String> = (0..schedules).map(|number| schedule(number, endpoint)).collect();
+        let others = (1..schedules).map(|number| schedule(number, endpoint));
+        let all: Vec<String> = iter::once(schedule(0, silent)).chain(others).collect();
         let mut ids = Vec::new();
         for some in all.chunks(BULK) {
             let text = call("/v1/schedules/bulk", &format!("[{}]", some.join(",")));
             ids.extend(ids_in(&text));
         }
+        let unanswered = ids[0].clone();
         ids.sort_unstable();
         for number in 0..CHANNELS {
             let body = format!(
@@ -64,7 +75,17 @@ impl Account {
             call("/v1/notification-channels", &body);
         }
         let visitor = Visitor::sign_in(service, name, &key);
-        Self { name: name.to_owned(), schedules: ids, visitor }
+        Self { name: name.to_owned(), schedules: ids, unanswered, key, visitor }
+    }
+
+    /// Starts this number of jobs, which run until their timeout.
+    pub fn start_jobs(&self, service: &Service, count: usize) {
+        let path = format!("/v1/schedules/{}/trigger", self.unanswered);
+        for _ in 0..count {
+            let answer = http::call(service.public, "POST", &path, &self.key, "");
+            let (status, text) = answer.expect("an answer");
+            assert!(status < 300, "{path}: {text}");
+        }
     }
 
     /// Returns an empty history of this account.
@@ -73,7 +94,6 @@ impl Account {
             account: &self.name,
             schedules: self.schedules.len(),
             jobs: 0,
-            running: 0,
             events: 0,
             versions: 0,
             first: &self.schedules[0],
@@ -148,7 +168,7 @@ fn schedule(number: usize, endpoint: &str) -> String {
     let mut body = format!(
         r#"{{"name": "{name} {number}", "description": "Number {number} of the account",
             "cronExpression": "{cron}", "timezone": "{zone}", "endpoint": "{endpoint}{number}",
-            "httpMethod": "{method}", "headers": "{{\"authorization\":\"Bearer {number}\"}}""#
+            "httpMethod": "{method}", "timeoutSeconds": 300, "headers": "{{\"authorization\":\"Bearer {number}\"}}""#
     );
     if method == "POST" {
         let _ = write!(body, r#", "body": "{{\"number\":{number}}}""#);

@@ -1,5 +1,5 @@
 //! A month of history, written into the store of a stopped service: finished jobs with their
-//! attempts and their hours, running jobs, skips, versions, alerts and entries of the audit log.
+//! attempts and their hours, skips, versions, alerts and entries of the audit log.
 //!
 //! The first schedule of the account has three tenths of the jobs, the second one a tenth, the last
 //! one none, and the others share the rest. Of the second schedule no job fails.
@@ -19,8 +19,6 @@ pub struct History<'a> {
     pub schedules: usize,
     /// The number of jobs that finished in the last 30 days.
     pub jobs: usize,
-    /// The number of jobs that are running.
-    pub running: usize,
     /// The number of skips, alerts that were sent, and entries of the audit log.
     pub events: usize,
     /// The number of versions that the first schedule had before.
@@ -46,7 +44,6 @@ impl History<'_> {
         database.analyze();
         self.states(database, now);
         self.jobs(database, now);
-        self.running(database, now);
         self.skips(database, now);
         self.versions(database, now);
         self.alerts(database, now);
@@ -131,32 +128,6 @@ impl History<'_> {
                  count(*) FILTER (WHERE started_at - created_at > 10), 0, 0
              FROM jobs WHERE account_id IN (SELECT account_id FROM placed) GROUP BY 1, 2",
         );
-    }
-
-    /// Running jobs of the first schedules. Their executor has a lease of a day.
-    fn running(&self, database: &mut Database, now: i64) {
-        let executor = database.either(
-            "'00000000-0000-0000-0000-00000000007b'::uuid",
-            "unhex('0000000000000000000000000000007b')",
-        );
-        database.run(&format!(
-            "INSERT INTO executors (id, alive_until) VALUES ({executor}, {now} + 86400000)
-             ON CONFLICT DO NOTHING"
-        ));
-        let id = database.either(
-            "(lpad(to_hex({now}), 12, '0') || substr(md5(p.id::text), 1, 20))::uuid",
-            "unhex(printf('%012x', {now}) || hex(randomblob(10)))",
-        );
-        let id = id.replace("{now}", &now.to_string());
-        database.run(&format!(
-            "INSERT INTO runs (
-                 id, account_id, schedule_id, version_id, shard, status, trigger, attempt_number,
-                 max_attempts, claimed_by, created_at, updated_at, started_at, attempt_started_at)
-             SELECT {id}, p.account_id, p.id, p.version_id, p.shard, 1, 0, 1, 3, {executor}, {now},
-                 {now}, {now}, {now}
-             FROM placed AS p WHERE p.place < {}",
-            self.running
-        ));
     }
 
     /// Skips; half of them are of the first schedule.
