@@ -126,6 +126,7 @@ const PAGES: &[(&str, u16, &str)] = &[
     ("/dashboard", 200, ""),
     ("/dashboard?range=7d", 200, ""),
     ("/dashboard?range=30d", 200, ""),
+    ("/dashboard/load", 200, ""),
     ("/dashboard/schedules", 200, ""),
     ("/dashboard/schedules?offset={middle}", 200, ""),
     ("/dashboard/schedules?offset={last}", 200, ""),
