@@ -2,7 +2,11 @@
 //! load generator, and statistics.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
+pub mod account;
 pub mod cluster;
+pub mod dashboard;
+pub mod database;
+pub mod history;
 pub mod http;
 pub mod load;
 pub mod minute;

@@ -87,6 +87,13 @@ impl Service {
         start.elapsed()
     }
 
+    /// Returns the URL of the store.
+    pub fn store_url(&self) -> String {
+        let set = self.settings.iter().find(|(name, _)| name == "PUNCTUAL_STORE_URL");
+        let file = || format!("sqlite:{}", self.folder.path().join("punctual.db").display());
+        set.map_or_else(file, |(_, url)| url.clone())
+    }
+
     /// Sends a signal, such as `-KILL`, to the process.
     pub fn signal(&mut self, name: &str) {
         let Some(process) = &self.process else { return };
@@ -205,7 +212,7 @@ impl Service {
     }
 
     /// Runs a command to its end and returns its output.
-    fn run(&self, arguments: &[&str]) -> String {
+    pub fn run(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().expect("the program starts");
         let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
         if !output.status.success() {

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quick_cache::sync::Cache;
-
 use super::passwords::{HashCost, HashError, Passwords};
 use crate::domain::audit::Author;
 use crate::domain::key::{ApiKey, KeyRecord, MOST_KEYS, Scope};
-use crate::domain::plan::{Plan, Plans, month_of};
+use crate::domain::plan::{Plan, Plans};
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
@@ -19,10 +17,6 @@ use crate::store::{
 
 /// The maximum length of the name of an account or a key, in characters.
 const LONGEST_NAME: usize = 100;
-/// The maximum number of accounts in the cache of job counts.
-const COUNTED: usize = 1_000;
-/// The time for which a cached job count is used.
-const COUNTED_FOR: Duration = Duration::from_secs(5);
 
 /// The reason why an operator's command failed.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +88,7 @@ pub struct AccountOverview {
     /// The current usage.
     pub usage: Usage,
     /// The number of jobs in this month. If the plan limits jobs, these are the reserved jobs;
-    /// otherwise they are the created jobs, with a count that is at most a few seconds old.
+    /// otherwise they are the jobs that ended, and those that were made and have not ended.
     pub jobs_this_month: u64,
 }
 
@@ -115,16 +109,13 @@ pub struct Accounts {
     pub(super) random: Random,
     pub(super) passwords: Passwords,
     plans: Arc<Plans>,
-    /// The last count of each account's jobs of the month, with the time of the count.
-    counted: Arc<Cache<AccountId, (Timestamp, u64)>>,
 }
 
 impl Accounts {
     /// Creates the service over `store`; accounts can have one of these `plans`.
     pub fn new(store: SharedStore, clock: Clock, random: Random, plans: Arc<Plans>) -> Self {
         let passwords = Passwords::new(random.clone(), HashCost::default());
-        let counted = Arc::new(Cache::new(COUNTED));
-        Self { store, clock, random, passwords, plans, counted }
+        Self { store, clock, random, passwords, plans }
     }
 
     /// Returns the current time of the clock that stamps all changes.
@@ -170,27 +161,15 @@ impl Accounts {
     /// Returns an account with its usage; `None` if it does not exist.
     pub async fn overview(&self, id: AccountId) -> Result<Option<AccountOverview>, AccountError> {
         let Some(account) = self.store.account(id).await? else { return Ok(None) };
-        let usage = self.store.usage(id, self.clock.now()).await?;
+        let now = self.clock.now();
+        let usage = self.store.usage(id, now).await?;
         let plan = self.plans.of(&account.plan);
         let reserved = usage.jobs_reserved.filter(|_| plan.jobs_per_month.is_some());
         let jobs_this_month = match reserved {
             Some(reserved) => reserved,
-            None => self.jobs_made(id).await?,
+            None => self.store.jobs_made(id, now).await?,
         };
         Ok(Some(AccountOverview { account, plan, usage, jobs_this_month }))
-    }
-
-    /// Returns the number of jobs created this month. The count of a busy account is expensive for
-    /// the store and any key holder can request it, so it is cached.
-    async fn jobs_made(&self, id: AccountId) -> Result<u64, AccountError> {
-        let now = self.clock.now();
-        let fresh = |at: Timestamp| month_of(at) == month_of(now) && now.since(at) < COUNTED_FOR;
-        if let Some((_, made)) = self.counted.get(&id).filter(|(at, _)| fresh(*at)) {
-            return Ok(made);
-        }
-        let made = self.store.jobs_made(id, now).await?;
-        self.counted.insert(id, (now, made));
-        Ok(made)
     }
 
     /// Moves an account to another plan. Existing data beyond the new limits stays.

@@ -94,8 +94,8 @@ pub(super) struct UsageRecord {
     schedules: u64,
     api_keys: u64,
     channels: u64,
-    /// Since the start of the calendar month, in UTC. Where the plan limits them, those that are
-    /// about to be made are counted too.
+    /// Since the start of the calendar month, in UTC: those that ended, and those that were made and
+    /// have not ended. Where the plan limits them, those that were made or are about to be made.
     jobs_this_month: u64,
     /// The time at which the jobs of this month were used up: ticks since then are skipped.
     #[schema(required, value_type = Option<String>)]

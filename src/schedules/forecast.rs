@@ -28,8 +28,9 @@ const MINUTE_MS: i64 = 60_000;
 const MOST_RECURRENCES: u32 = 2_000;
 /// The maximum number of forecasts that are computed at once. Each occupies a core.
 const AT_ONCE: usize = 2;
-/// The maximum time that a caller waits for a forecast.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// The maximum time that a caller waits for a forecast. A page without it is still quick, and asks
+/// again.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
 /// The maximum age of a forecast that replaces one which is still being computed, in minutes.
 const OLDEST_MINUTES: i64 = 10;
 /// The maximum number of forecasts in memory, with 12 KB each.
@@ -81,8 +82,8 @@ impl Forecasts {
     }
 
     /// Returns the forecast of an account from the present minute on. If computing it takes more
-    /// than a second, because other accounts come first, one of the last minutes is returned;
-    /// `None` if there is none. The computation then continues.
+    /// than 50 ms, because it has many recurrences or other accounts come first, one of the last
+    /// minutes is returned; `None` if there is none. The computation then continues.
     ///
     /// # Errors
     /// If the store fails.

@@ -1,14 +1,27 @@
-//! The load of the next 24 hours as a chart: the runs in each quarter of an hour.
+//! The load of the next 24 hours as a chart: the runs in each quarter of an hour. While the forecast
+//! is being computed, the page is shown without it, and asks for this part every second.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
 use maud::{Markup, html};
 
 use crate::dashboard::chart::{self, Bar};
+use crate::dashboard::shell::html_response;
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
 use crate::dashboard::text::counted;
 use crate::dashboard::time::ShownZone;
+use crate::dashboard::visitor::{RENEWAL, Visitor};
+use crate::dashboard::{Dashboard, DashboardParts, PageError};
 use crate::domain::Timestamp;
 use crate::schedules::Forecast;
+use crate::store::Account;
+
+/// The path of this part of the page.
+const PATH: &str = "/load";
 
 /// The length of a quarter of an hour, in minutes and in milliseconds.
 const QUARTER: usize = 15;
@@ -27,17 +40,64 @@ struct Quarter {
     most: u64,
 }
 
-/// Renders the chart, the busiest minute in words, and the values as a table. The forecast is absent
-/// while it is being computed.
-pub(super) fn chart(forecast: Option<&Forecast>, zone: ShownZone) -> Markup {
+/// The load of an account, as far as it is known.
+pub(super) enum AccountLoad {
+    /// The account is suspended, so nothing runs.
+    Suspended,
+    /// The forecast is being computed.
+    Computing,
+    Forecast(Arc<Forecast>),
+}
+
+impl AccountLoad {
+    pub(super) async fn of(
+        dashboard: &DashboardParts,
+        account: &Account,
+    ) -> Result<Self, PageError> {
+        if account.suspended_at.is_some() {
+            return Ok(Self::Suspended);
+        }
+        let forecast = dashboard.forecasts.of(account.id).await?;
+        Ok(forecast.map_or(Self::Computing, Self::Forecast))
+    }
+}
+
+/// Answers with the part of the page that shows the load.
+pub(super) async fn show(
+    State(dashboard): State<Dashboard>,
+    visitor: Visitor,
+) -> Result<Response, PageError> {
+    let account = visitor.load_account(&dashboard).await?;
+    let load = AccountLoad::of(&dashboard, &account).await?;
+    let part = part(&load, &dashboard.path(""), visitor.zone);
+    Ok(html_response(StatusCode::OK, part))
+}
+
+/// Renders the load as a part of the page, which renews itself while it is not known. `overview` is
+/// the path of the page.
+pub(super) fn part(load: &AccountLoad, overview: &str, zone: ShownZone) -> Markup {
+    match load {
+        AccountLoad::Suspended => html! {},
+        AccountLoad::Computing => html! {
+            div hx-get={ (overview) (PATH) "?" (RENEWAL) } hx-trigger="every 1s" hx-swap="outerHTML" {
+                h2 { "Load of the next 24 hours" }
+                p.soft {
+                    "The forecast is being computed."
+                    noscript { " It is shown at the next visit." }
+                }
+            }
+        },
+        AccountLoad::Forecast(forecast) => chart(forecast, zone),
+    }
+}
+
+/// Renders the chart, the busiest minute in words, and the values as a table.
+fn chart(forecast: &Forecast, zone: ShownZone) -> Markup {
     html! {
         h2 { "Load of the next 24 hours" }
-        @match forecast.map(|forecast| (forecast, forecast.peak())) {
-            None => {
-                p.soft { "The forecast is being computed; it is shown at the next visit." }
-            }
-            Some((_, None)) => { p.soft { "No schedule runs in the next 24 hours." } }
-            Some((forecast, Some(peak))) => { (load(forecast, peak, zone)) }
+        @match forecast.peak() {
+            None => { p.soft { "No schedule runs in the next 24 hours." } }
+            Some(peak) => { (load(forecast, peak, zone)) }
         }
     }
 }
@@ -146,19 +206,27 @@ mod tests {
     #[test]
     fn the_busiest_minute_is_named_in_the_zone_of_the_visitor() {
         let busy = forecast("2026-11-26T08:10:00Z", &[(5, 4), (6, 1)]);
-        let page = chart(Some(&busy), Tz::Europe__Berlin.into());
-        let page = page.into_string();
+        let page = chart(&busy, Tz::Europe__Berlin.into()).into_string();
         assert!(page.contains("The busiest minute is Thu 09:15 with 4 runs."), "{page}");
         assert!(page.contains("Thu 09:15: 5 runs, at most 4 in a minute"), "{page}");
         assert!(!page.contains("most frequent"), "{page}");
         let limited =
             Forecast { limited_to: Some(2_000), ..forecast("2026-11-26T08:10:00Z", &[(5, 1)]) };
-        let page = chart(Some(&limited), Tz::UTC.into()).into_string();
+        let page = chart(&limited, Tz::UTC.into()).into_string();
         assert!(page.contains("with 1 run. The forecast counts only the 2000 most"), "{page}");
         let none = forecast("2026-11-26T08:10:00Z", &[]);
-        let none = chart(Some(&none), Tz::UTC.into()).into_string();
+        let none = chart(&none, Tz::UTC.into()).into_string();
         assert!(none.contains("No schedule runs") && !none.contains("svg"), "{none}");
-        let late = chart(None, Tz::UTC.into()).into_string();
-        assert!(late.contains("The forecast is being computed; it is shown at the next visit."));
+    }
+
+    #[test]
+    fn a_forecast_that_is_being_computed_is_asked_for_again() {
+        let of = |load| part(&load, "/base/dashboard", Tz::UTC.into()).into_string();
+        let late = of(AccountLoad::Computing);
+        assert!(late.contains("The forecast is being computed."), "{late}");
+        assert!(late.contains("hx-get=\"/base/dashboard/load?renewal=true\""), "{late}");
+        let known = of(AccountLoad::Forecast(Arc::new(forecast("2026-11-26T08:10:00Z", &[]))));
+        assert!(known.contains("No schedule runs") && !known.contains("hx-get"), "{known}");
+        assert_eq!(of(AccountLoad::Suspended), "");
     }
 }

@@ -7,8 +7,6 @@ mod first;
 mod load;
 mod tables;
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
@@ -23,9 +21,9 @@ use crate::accounts::AccountOverview;
 use crate::domain::Timestamp;
 use crate::domain::job::Job;
 use crate::domain::schedule::Schedule;
-use crate::schedules::Forecast;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField};
 use activity::{Activity, ActivityRange};
+use load::AccountLoad;
 
 /// The number of entries in the lists of last jobs and of next runs.
 const LISTED: u32 = 10;
@@ -33,7 +31,10 @@ const LISTED: u32 = 10;
 const MOST_FAILING: u32 = 20;
 
 pub(super) fn routes() -> Router<Dashboard> {
-    Router::new().route("/dashboard", get(show)).route("/dashboard/first", post(first::submit))
+    Router::new()
+        .route("/dashboard", get(show))
+        .route("/dashboard/load", get(load::show))
+        .route("/dashboard/first", post(first::submit))
 }
 
 /// The objects that the page shows.
@@ -41,9 +42,8 @@ struct Shown {
     overview: AccountOverview,
     /// The failing schedules that ran last, newest run first, and the number of all.
     failing: SchedulePage,
-    /// The load of the next 24 hours; absent if the account is suspended, so that nothing runs, and
-    /// while it is being computed.
-    forecast: Option<Arc<Forecast>>,
+    /// The load of the next 24 hours.
+    load: AccountLoad,
     /// The schedules that run next.
     next: Vec<Schedule>,
     jobs: Vec<Job>,
@@ -70,10 +70,7 @@ async fn show(
     let upcoming = ScheduleQuery { is_enabled: Some(true), ..upcoming };
     let mut next = dashboard.schedules.list(account, &upcoming).await?.schedules;
     next.retain(|schedule| schedule.next_tick.is_some());
-    let forecast = match overview.account.suspended_at {
-        None => dashboard.forecasts.of(account).await?,
-        Some(_) => None,
-    };
+    let load = AccountLoad::of(&dashboard, &overview.account).await?;
     let jobs = dashboard.schedules.jobs(account, &newest_jobs(LISTED)).await?.jobs;
     let now = dashboard.clock.now();
     let mut activity = Activity::empty(ActivityRange::read(&fields), now, visitor.zone.zone);
@@ -81,7 +78,7 @@ async fn show(
     let shown = Shown {
         overview,
         failing: dashboard.schedules.list(account, &failing).await?,
-        forecast,
+        load,
         next,
         names: names(&dashboard, account, &jobs).await?,
         jobs,
@@ -116,9 +113,7 @@ fn content(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Mark
             (tables::failures(dashboard, visitor, shown))
         }
         (activity_charts::charts(dashboard, &shown.activity, visitor.zone))
-        @if shown.overview.account.suspended_at.is_none() {
-            (load::chart(shown.forecast.as_deref(), visitor.zone))
-        }
+        (load::part(&shown.load, &dashboard.path(""), visitor.zone))
         h2 { "Last jobs" }
         @if shown.jobs.is_empty() {
             p.soft { "There is no job yet." }

@@ -164,8 +164,9 @@ measured! {
         /// Returns the usage of an account at `now`.
         async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
 
-        /// Counts the jobs that an account has made since the start of the calendar month (UTC) of
-        /// `now`, up to one million. This is slow for an account with that many jobs.
+        /// Counts the jobs of an account in the calendar month (UTC) of `now`: those that ended
+        /// since its start, by hours, and those that were made since and have not ended. Of the
+        /// jobs that ended before the store had hours, at most a million count.
         async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64>;
 
         /// Sets the plan of an account. Returns `false` if there is no such account. After a
@@ -211,8 +212,8 @@ measured! {
     }
 }
 
-/// The maximum to which an account's jobs are counted.
-pub(in crate::store) const MONTHLY_JOBS_COUNTED: i64 = 1_000_000;
+/// The maximum to which jobs are counted that ended before the store had hours.
+pub(in crate::store) const JOBS_BEFORE_HOURS_COUNTED: i64 = 1_000_000;
 
 /// Returns the first instant of the calendar month (UTC) of `now`.
 pub(in crate::store) fn start_of_month(now: Timestamp) -> Timestamp {

@@ -12,6 +12,20 @@ use crate::store::SkipPage;
 /// The maximum to which the jobs of a list are counted.
 pub(in crate::store) const JOBS_COUNTED: i64 = 10_000;
 
+/// Returns the number of all rows of a list if its page shows it, so that they need not be counted:
+/// the page ends with the last row, and begins after a number of rows. `found` is the number of rows
+/// on the page, and one more if other rows follow.
+pub(in crate::store) fn shown_total(
+    is_after_row: bool,
+    offset: u64,
+    limit: u32,
+    found: usize,
+) -> Option<u64> {
+    let found = found as u64;
+    let is_last = found <= u64::from(limit) && (found > 0 || offset == 0);
+    (is_last && !is_after_row).then(|| offset.saturating_add(found))
+}
+
 /// Reads the rows of a page until their total size exceeds `max_bytes`. The first row is always on
 /// the page. `read` returns the item of a row and its size in bytes.
 pub(in crate::store) async fn fill<R, T>(
@@ -73,4 +87,19 @@ pub(in crate::store) fn skip_page(mut rows: Vec<ListedSkip>, limit: u32) -> Skip
     let placed: Vec<_> = rows.into_iter().map(ListedSkip::placed).collect();
     let next = placed.last().filter(|_| has_more).map(|(place, _)| *place);
     SkipPage { skips: placed.into_iter().map(|(_, skip)| skip).collect(), next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_page_shows_the_number_of_all_rows() {
+        assert_eq!(shown_total(false, 0, 2, 0), Some(0), "an empty list");
+        assert_eq!(shown_total(false, 0, 2, 2), Some(2));
+        assert_eq!(shown_total(false, 4, 2, 1), Some(5));
+        assert_eq!(shown_total(false, 0, 2, 3), None, "another page follows");
+        assert_eq!(shown_total(false, 4, 2, 0), None, "a page behind the end");
+        assert_eq!(shown_total(true, 0, 2, 1), None, "the rows before it are unknown");
+    }
 }

@@ -52,6 +52,8 @@ impl<T> ReadRow for T where
 pub(in crate::store) struct Query<T = ()> {
     sql: SqlStr,
     values: Vec<Arc<dyn Value>>,
+    /// `true` if the connection keeps the prepared statement.
+    is_kept: bool,
     rows: PhantomData<fn() -> T>,
 }
 
@@ -62,7 +64,7 @@ pub(in crate::store) fn query(sql: impl SqlSafeStr) -> Query {
 
 /// Returns a statement that returns rows of type `T`.
 pub(in crate::store) fn query_as<T>(sql: impl SqlSafeStr) -> Query<T> {
-    Query { sql: sql.into_sql_str(), values: Vec::new(), rows: PhantomData }
+    Query { sql: sql.into_sql_str(), values: Vec::new(), is_kept: true, rows: PhantomData }
 }
 
 /// Returns a statement whose rows have one column, of type `T`.
@@ -72,7 +74,8 @@ pub(in crate::store) fn query_scalar<T>(sql: impl SqlSafeStr) -> ScalarQuery<T> 
 
 impl<T> Clone for Query<T> {
     fn clone(&self) -> Self {
-        Self { sql: self.sql.clone(), values: self.values.clone(), rows: PhantomData }
+        let (sql, values) = (self.sql.clone(), self.values.clone());
+        Self { sql, values, is_kept: self.is_kept, rows: PhantomData }
     }
 }
 
@@ -131,11 +134,11 @@ impl<T: ReadRow> Query<T> {
         Ok(match connection {
             Connection::Postgres(connection) => {
                 let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
-                query.fetch(&mut **connection)
+                query.persistent(self.is_kept).fetch(&mut **connection)
             }
             Connection::Sqlite(connection) => {
                 let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
-                query.fetch(&mut **connection)
+                query.persistent(self.is_kept).fetch(&mut **connection)
             }
         })
     }
@@ -156,10 +159,12 @@ impl<T: ReadRow> Query<T> {
         match connection {
             Connection::Postgres(connection) => {
                 let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
+                let query = query.persistent(self.is_kept);
                 Ok(query.fetch_optional(&mut **connection).await?)
             }
             Connection::Sqlite(connection) => {
                 let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
+                let query = query.persistent(self.is_kept);
                 Ok(query.fetch_optional(&mut **connection).await?)
             }
         }
@@ -185,6 +190,12 @@ impl<T> ScalarQuery<T> {
     /// Binds the next parameter.
     pub(in crate::store) fn bind(self, value: impl Value) -> Self {
         Self(self.0.bind(value))
+    }
+
+    /// Lets the database plan the statement for its parameters at each use. A statement that the
+    /// connection keeps gets one plan for all parameters in PostgreSQL, after some uses.
+    pub(in crate::store) fn planned_each_time(self) -> Self {
+        Self(Query { is_kept: false, ..self.0 })
     }
 }
 
@@ -249,6 +260,6 @@ impl Builder {
     /// Returns a statement whose rows have one column.
     pub(in crate::store) fn scalar<T>(self) -> ScalarQuery<T> {
         let sql = AssertSqlSafe(self.sql).into_sql_str();
-        ScalarQuery(Query { sql, values: self.values, rows: PhantomData })
+        ScalarQuery(Query { sql, values: self.values, is_kept: true, rows: PhantomData })
     }
 }

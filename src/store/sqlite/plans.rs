@@ -14,6 +14,7 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
 use crate::domain::{AccountId, ChannelId, JobId, ScheduleId, Timestamp};
 use crate::store::contract::audit::list_text;
+use crate::store::sql::accounts::jobs_made;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::jobs::{self, overlap, tickets};
 use crate::store::sql::notifications::listing::{self, Texts};
@@ -329,46 +330,73 @@ async fn failing_schedules_and_recurrences_are_found_by_the_account() {
     }
 }
 
+/// Returns a query with all parameters that bound a list of jobs.
+fn bounded(
+    schedule: Option<ScheduleId>,
+    status: Option<JobStatus>,
+    trigger: Option<Trigger>,
+) -> JobQuery {
+    let (at, limit) = (Some(Timestamp::from_millis(0)), 10);
+    let after = at.map(|at| JobId::new(at, 1));
+    let query = JobQuery::newest(limit, 10);
+    JobQuery { schedule, status, trigger, from: at, to: at, after, ..query }
+}
+
 #[tokio::test]
 async fn lists_of_jobs_read_in_order() {
     let mut planner = Planner::new().await;
     let at = Timestamp::from_millis(0);
     let account = AccountId::new(at, 1);
     let schedule = Some(ScheduleId::new(at, 1));
-    for (schedule, status, trigger, index) in [
-        (None, None, None, "jobs_account (account_id=? AND id>? AND id<?)"),
-        (None, Some(JobStatus::Success), None, "jobs_account (account_id=? AND id>? AND id<?)"),
-        (None, Some(JobStatus::Failed), None, "jobs_failed (account_id=? AND id>? AND id<?)"),
-        (
-            None,
-            None,
-            Some(Trigger::Manual),
-            "jobs_unscheduled (account_id=? AND trigger=? AND id>?",
-        ),
-        (schedule, None, None, "jobs_schedule (schedule_id=? AND id>? AND id<?)"),
-        (
-            schedule,
-            Some(JobStatus::Failed),
-            None,
-            "jobs_schedule (schedule_id=? AND id>? AND id<?)",
-        ),
+    let (failed, manual) = (Some(JobStatus::Failed), Some(Trigger::Manual));
+    let of_account = "jobs_account (account_id=? AND id>? AND id<?)";
+    let of_failed = "jobs_failed (account_id=? AND id>? AND id<?)";
+    let of_unscheduled = "jobs_unscheduled (account_id=? AND trigger=? AND id>?";
+    let of_schedule = "jobs_schedule (schedule_id=? AND id>? AND id<?)";
+    for (schedule, status, trigger, few, index) in [
+        (None, None, None, false, of_account),
+        (None, Some(JobStatus::Success), None, false, of_account),
+        (None, failed, None, false, of_failed),
+        (None, None, manual, false, of_unscheduled),
+        (schedule, None, None, false, of_schedule),
+        (schedule, failed, None, false, of_schedule),
+        (schedule, failed, None, true, of_failed),
+        (schedule, failed, manual, true, of_unscheduled),
+        (schedule, None, manual, true, of_unscheduled),
+        (schedule, Some(JobStatus::Success), None, true, of_schedule),
     ] {
-        let query = JobQuery {
-            schedule,
-            status,
-            trigger,
-            from: Some(at),
-            to: Some(at),
-            after: Some(JobId::new(at, 1)),
-            offset: 0,
-            limit: 10,
-            max_response_bytes: 10,
-            max_bytes: 10,
-        };
-        let page = jobs::list::page(Dialect::Sqlite, account, &query);
+        let query = bounded(schedule, status, trigger);
+        let tables = jobs::list::tables(&query, few);
+        let scope =
+            jobs::list::Scope { dialect: Dialect::Sqlite, account, query: &query, tables: &tables };
+        let page = jobs::list::page(&scope);
         planner.expect(page.text(), index).await;
         let plan = planner.plan(page.text()).await;
         let unfinished = "runs_account (account_id=? AND id>? AND id<?)";
         assert_eq!(plan.contains(unfinished), status.is_none(), "{plan}");
     }
+}
+
+/// The jobs that decide how a list is read are counted in the index alone.
+#[tokio::test]
+async fn few_jobs_are_counted_in_their_index() {
+    let mut planner = Planner::new().await;
+    let at = Timestamp::from_millis(0);
+    let (account, schedule) = (AccountId::new(at, 1), Some(ScheduleId::new(at, 1)));
+    let (failed, manual) = (Some(JobStatus::Failed), Some(Trigger::Manual));
+    for (status, trigger, index) in [
+        (failed, None, "COVERING INDEX jobs_failed (account_id=?"),
+        (None, manual, "COVERING INDEX jobs_unscheduled (account_id=? AND trigger=?"),
+        (failed, manual, "COVERING INDEX jobs_unscheduled (account_id=? AND trigger=?"),
+    ] {
+        let query = bounded(schedule, status, trigger);
+        let count = jobs::list::count_partial(Dialect::Sqlite, account, &query);
+        planner.expect(count.expect("it decides").text(), index).await;
+    }
+    for (schedule, trigger) in [(schedule, Some(Trigger::Schedule)), (None, manual)] {
+        let query = bounded(schedule, None, trigger);
+        assert!(jobs::list::count_partial(Dialect::Sqlite, account, &query).is_none());
+    }
+    let plan = planner.plan(jobs_made::ENDED_BEFORE).await;
+    assert!(plan.contains("jobs_account (account_id=? AND id>? AND id<?)"), "{plan}");
 }

@@ -1,6 +1,7 @@
 //! Accounts and their API keys.
 
 mod changes;
+pub(in crate::store) mod jobs_made;
 mod keys;
 
 use async_trait::async_trait;
@@ -14,8 +15,7 @@ use super::hex::Hex;
 use super::rows::account_columns;
 use super::signing;
 use crate::domain::key::KeyRecord;
-use crate::domain::{AccountId, JobId, KeyId, Timestamp};
-use crate::store::contract::accounts::{MONTHLY_JOBS_COUNTED, start_of_month};
+use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::{
     Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
     WriteContext, sql,
@@ -61,17 +61,10 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
-        let count = sql::query_scalar::<i64>(
-            "SELECT count(*) FROM
-                 (SELECT id FROM jobs WHERE account_id = $1 AND id >= $2
-                  UNION ALL SELECT id FROM runs
-                            WHERE account_id = $1 AND id >= $2 AND status < 2
-                  LIMIT $3) AS made",
-        );
-        let count =
-            count.bind(id).bind(JobId::new(start_of_month(now), 0)).bind(MONTHLY_JOBS_COUNTED);
-        let made = self.api().scalar("jobs_made", count).await?;
-        Ok(made.unwrap_or(0).unsigned_abs())
+        let counted = self.api().snapshot("jobs_made", move |connection| {
+            Box::pin(jobs_made::count(connection, id, now))
+        });
+        counted.await
     }
 
     async fn set_plan(&self, write: &WriteContext, plan: &str) -> Result<bool> {

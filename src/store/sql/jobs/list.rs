@@ -4,6 +4,10 @@
 //! ones. The filters decide which index of these fits: a schedule's jobs; an account's failed or
 //! unscheduled ones; or all of an account. PostgreSQL's planner finds the index, and reads the
 //! partitions from the newest on until the page is full. SQLite gets the index by name.
+//!
+//! Of a schedule with 100,000 jobs, perhaps none has failed. Then a page reads all of them, unless
+//! the account has few failed jobs of all schedules, which are read instead. PostgreSQL knows their
+//! number if it plans for the schedule at hand. For SQLite, they are counted first, up to [`FEW`].
 
 use sqlx::AssertSqlSafe;
 
@@ -15,8 +19,8 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::erasure::indexed;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::job_rows::{ListedJob, job_columns, run_columns, run_tables};
-use crate::store::sql::paging::{JOBS_COUNTED, cut_response, fill, job_bytes};
-use crate::store::sql::query::Builder;
+use crate::store::sql::paging::{JOBS_COUNTED, cut_response, fill, job_bytes, shown_total};
+use crate::store::sql::query::{Builder, ScalarQuery};
 use crate::store::sql::values::{bounds, key_above, key_from};
 use crate::store::{JobPage, JobQuery, sql};
 
@@ -47,7 +51,11 @@ pub(in crate::store) fn rows(dialect: Dialect) -> String {
     )
 }
 
-/// Counts and reads jobs on one snapshot.
+/// The number of failed or of unscheduled jobs of an account up to which SQLite reads them to find
+/// those of a schedule. Counting so many entries of an index takes less than a millisecond.
+const FEW: i64 = 10_000;
+
+/// Reads jobs and counts them on one snapshot. The last page shows their number.
 pub(super) async fn list(
     connection: &mut Connection<'_>,
     encrypted_fields: &EncryptedFields,
@@ -55,9 +63,20 @@ pub(super) async fn list(
     query: &JobQuery,
 ) -> SqlResult<JobPage> {
     let dialect = connection.dialect();
-    let total: i64 = count(dialect, account, query).scalar().fetch_one(connection).await?;
-    let ids: Vec<JobId> = page(dialect, account, query).scalar().fetch_all(connection).await?;
+    let tables = match count_partial(dialect, account, query) {
+        Some(count) => tables(query, count.scalar::<i64>().fetch_one(connection).await? <= FEW),
+        None => tables(query, false),
+    };
+    let scope = Scope { dialect, account, query, tables: &tables };
+    let ids: Vec<JobId> = scope.scalar(page(&scope)).fetch_all(connection).await?;
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
+    let total = match shown_total(query.after.is_some(), query.offset, query.limit, ids.len()) {
+        Some(total) => total.min(JOBS_COUNTED.unsigned_abs()),
+        None => {
+            let total: i64 = scope.scalar(count(&scope)).fetch_one(connection).await?;
+            total.unsigned_abs()
+        }
+    };
     let wanted = &ids[..ids.len().min(limit)];
     let (first, last) = bounds(wanted.iter().copied());
     let rows = sql::query_as::<ListedJob>(AssertSqlSafe(rows(dialect)))
@@ -73,15 +92,41 @@ pub(super) async fn list(
     };
     let jobs = fill(rows.fetch(connection)?, query.max_bytes, open).await?;
     let has_more = jobs.len() < ids.len();
-    Ok(JobPage { jobs, total: total.unsigned_abs(), has_more })
+    Ok(JobPage { jobs, total, has_more })
+}
+
+/// The jobs that a list reads: those of an account that pass the filters.
+pub(in crate::store) struct Scope<'q> {
+    pub(in crate::store) dialect: Dialect,
+    pub(in crate::store) account: AccountId,
+    pub(in crate::store) query: &'q JobQuery,
+    /// The tables, each with its index.
+    pub(in crate::store) tables: &'q [Table],
+}
+
+/// A table with jobs, and the index that leaves the fewest rows to read.
+type Table = (&'static str, &'static str);
+
+impl Scope<'_> {
+    /// Returns a statement that PostgreSQL plans for the schedule at hand, if other filters go with
+    /// it. A plan for any schedule expects few jobs of it, and looks at each. With 100,000 jobs of
+    /// which none has failed, it took 48 ms instead of 17 ms, of which 2 ms are for planning.
+    fn scalar<T>(&self, statement: Builder) -> ScalarQuery<T> {
+        let JobQuery { schedule, status, trigger, .. } = self.query;
+        let statement = statement.scalar();
+        match schedule.is_some() && (status.is_some() || trigger.is_some()) {
+            true => statement.planned_each_time(),
+            false => statement,
+        }
+    }
 }
 
 /// Returns the statement that counts the jobs that pass the filters, up to [`JOBS_COUNTED`].
-fn count(dialect: Dialect, account: AccountId, query: &JobQuery) -> Builder {
+fn count(scope: &Scope) -> Builder {
     let mut sql = Builder::new("SELECT count(*) FROM (");
-    for (number, table) in tables(query).into_iter().enumerate() {
+    for (number, table) in scope.tables.iter().enumerate() {
         sql.push(if number > 0 { " UNION ALL SELECT 1" } else { "SELECT 1" });
-        push_filters(&mut sql, dialect, table, account, query);
+        push_filters(&mut sql, scope, *table);
     }
     sql.push(" LIMIT ").bind(JOBS_COUNTED).push(") AS counted");
     sql
@@ -90,16 +135,16 @@ fn count(dialect: Dialect, account: AccountId, query: &JobQuery) -> Builder {
 /// Returns the statement that reads the ids of the page and one more, newest first. If there are
 /// two tables, PostgreSQL reads a full page from each; SQLite merges two indexes that have this
 /// order.
-pub(in crate::store) fn page(dialect: Dialect, account: AccountId, query: &JobQuery) -> Builder {
+pub(in crate::store) fn page(scope: &Scope) -> Builder {
+    let query = scope.query;
     let limit = i64::from(query.limit) + 1;
     let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
-    let tables = tables(query);
-    let is_limited = dialect == Dialect::Postgres && tables.len() > 1;
+    let is_limited = scope.dialect == Dialect::Postgres && scope.tables.len() > 1;
     let mut sql = Builder::new("");
-    for (number, table) in tables.into_iter().enumerate() {
+    for (number, table) in scope.tables.iter().enumerate() {
         sql.push(if number > 0 { " UNION ALL " } else { "" });
         sql.push(if is_limited { "(SELECT id" } else { "SELECT id" });
-        push_filters(&mut sql, dialect, table, account, query);
+        push_filters(&mut sql, scope, *table);
         if let Some(after) = query.after {
             sql.push(" AND id < ").bind(after);
         }
@@ -111,14 +156,24 @@ pub(in crate::store) fn page(dialect: Dialect, account: AccountId, query: &JobQu
     sql
 }
 
-/// Returns the tables that have jobs with the status, each with the index that leaves the fewest
-/// rows to read.
-fn tables(query: &JobQuery) -> Vec<(&'static str, &'static str)> {
-    let ended = match (query.status, query.schedule, query.trigger) {
-        (_, Some(_), _) => "jobs_schedule",
-        (_, _, Some(Trigger::Manual | Trigger::CatchUp | Trigger::Retry)) => "jobs_unscheduled",
-        (Some(JobStatus::Failed), ..) => "jobs_failed",
-        _ => "jobs_account",
+/// Returns the index of the failed or the unscheduled jobs of accounts, if only such jobs pass the
+/// filters.
+fn partial_index(query: &JobQuery) -> Option<&'static str> {
+    match (query.status, query.trigger) {
+        (_, Some(Trigger::Manual | Trigger::CatchUp | Trigger::Retry)) => Some("jobs_unscheduled"),
+        (Some(JobStatus::Failed), _) => Some("jobs_failed"),
+        _ => None,
+    }
+}
+
+/// Returns the tables that have jobs with the status. `few` is `true` if the account has few jobs
+/// in the [`partial_index`].
+pub(in crate::store) fn tables(query: &JobQuery, few: bool) -> Vec<Table> {
+    let ended = match (query.schedule, partial_index(query)) {
+        (Some(_), Some(partial)) if few => partial,
+        (Some(_), _) => "jobs_schedule",
+        (None, Some(partial)) => partial,
+        (None, None) => "jobs_account",
     };
     let (unfinished, ended) = (("runs", "runs_account"), ("jobs", ended));
     match query.status {
@@ -128,13 +183,29 @@ fn tables(query: &JobQuery) -> Vec<(&'static str, &'static str)> {
     }
 }
 
-fn push_filters(
-    sql: &mut Builder,
+/// Returns the statement that counts the jobs in the [`partial_index`], up to one more than [`FEW`],
+/// if the number decides how SQLite reads the list.
+pub(in crate::store) fn count_partial(
     dialect: Dialect,
-    (table, index): (&'static str, &'static str),
     account: AccountId,
     query: &JobQuery,
-) {
+) -> Option<Builder> {
+    let index = partial_index(query)?;
+    if dialect == Dialect::Postgres || query.schedule.is_none() {
+        return None;
+    }
+    let trigger = query.trigger.filter(|_| index == "jobs_unscheduled");
+    let status = query.status.filter(|_| trigger.is_none());
+    let query = &JobQuery { schedule: None, status, trigger, ..query.clone() };
+    let scope = Scope { dialect, account, query, tables: &[] };
+    let mut sql = Builder::new("SELECT count(*) FROM (SELECT 1");
+    push_filters(&mut sql, &scope, ("jobs", index));
+    sql.push(" LIMIT ").bind(FEW + 1).push(") AS counted");
+    Some(sql)
+}
+
+fn push_filters(sql: &mut Builder, scope: &Scope, (table, index): Table) {
+    let Scope { dialect, account, query, .. } = *scope;
     sql.push(" FROM ").push(table).push(" ").push(&dialect.indexed_by(index));
     sql.push(" WHERE account_id = ").bind(account);
     sql.push(" ").push(indexed(table));

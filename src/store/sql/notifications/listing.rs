@@ -14,6 +14,7 @@ use crate::store::sql::audit;
 use crate::store::sql::batch_rows::{Of, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::paging::shown_total;
 use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, WriteContext};
 
 /// The number of tries above which a redelivery numbers them from 1 again, because the number of a
@@ -92,20 +93,27 @@ pub(in crate::store) async fn deliveries(
     query: DeliveryQuery,
 ) -> SqlResult<DeliveryPage> {
     let (Texts { count, list }, ids) = Texts::of(&query);
-    let count = sql::query_scalar(AssertSqlSafe(count)).bind(account).bind(LAST);
-    let count = ids.iter().fold(count, |count, id| count.bind(*id));
-    let total: i64 = count.bind(COUNTED).fetch_one(&mut *connection).await?;
     let list = sql::query_as(AssertSqlSafe(list)).bind(account);
     let list = list.bind(query.after.unwrap_or(LAST));
     let list = ids.iter().fold(list, |list, id| list.bind(*id));
     let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
     let list = list.bind(i64::from(query.limit) + 1).bind(offset);
     let mut deliveries: Vec<Delivery> = list.fetch_all(&mut *connection).await?;
+    let found = deliveries.len();
+    let total = match shown_total(query.after.is_some(), query.offset, query.limit, found) {
+        Some(total) => total.min(COUNTED.unsigned_abs()),
+        None => {
+            let count = sql::query_scalar(AssertSqlSafe(count)).bind(account).bind(LAST);
+            let count = ids.iter().fold(count, |count, id| count.bind(*id));
+            let total: i64 = count.bind(COUNTED).fetch_one(&mut *connection).await?;
+            total.unsigned_abs()
+        }
+    };
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let has_more = deliveries.len() > limit;
     deliveries.truncate(limit);
     add_tries(connection, account, &mut deliveries).await?;
-    Ok(DeliveryPage { deliveries, total: total.unsigned_abs(), has_more })
+    Ok(DeliveryPage { deliveries, total, has_more })
 }
 
 /// Returns one delivery of an account, with its tries.

@@ -8,7 +8,7 @@ use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::batch_rows::json_ids;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::paging::{fill, schedule_bytes};
+use crate::store::sql::paging::{fill, schedule_bytes, shown_total};
 use crate::store::sql::query::Builder;
 use crate::store::sql::rows::schedule_columns;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
@@ -31,7 +31,7 @@ pub(in crate::store) fn rows(dialect: Dialect) -> String {
     )
 }
 
-/// Counts and reads schedules on one snapshot.
+/// Reads schedules and counts them on one snapshot. The last page shows their number.
 pub(super) async fn list(
     connection: &mut Connection<'_>,
     encrypted_fields: &EncryptedFields,
@@ -39,8 +39,15 @@ pub(super) async fn list(
     query: &ScheduleQuery,
 ) -> SqlResult<SchedulePage> {
     let dialect = connection.dialect();
-    let total: i64 = count(dialect, account, query).scalar().fetch_one(connection).await?;
     let ids: Vec<ScheduleId> = page(dialect, account, query).scalar().fetch_all(connection).await?;
+    let total = match shown_total(query.after.is_some(), query.offset, query.limit, ids.len()) {
+        Some(total) => total,
+        None => {
+            let count = count(dialect, account, query).scalar();
+            let total: i64 = count.fetch_one(connection).await?;
+            total.unsigned_abs()
+        }
+    };
     let limit = usize::try_from(query.limit).unwrap_or(usize::MAX);
     let wanted = &ids[..ids.len().min(limit)];
     let rows = sql::query_as::<Schedule>(AssertSqlSafe(rows(dialect)));
@@ -52,7 +59,7 @@ pub(super) async fn list(
     };
     let schedules = fill(rows.fetch(connection)?, query.max_bytes, open).await?;
     let has_more = schedules.len() < ids.len();
-    Ok(SchedulePage { schedules, total: total.unsigned_abs(), has_more })
+    Ok(SchedulePage { schedules, total, has_more })
 }
 
 /// Returns the statement that counts the schedules that pass the filters.

@@ -116,6 +116,30 @@ pub async fn cancelled_jobs_are_counted_by_themselves(w: &World) {
     assert_eq!(hours(w).await, [first, second]);
 }
 
+pub async fn the_jobs_of_a_month_have_ended_in_it_or_not_at_all(w: &World) {
+    let made = async || w.store.jobs_made(w.account, minute(240)).await.expect("count");
+    let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
+    let (april, may) = (at("2024-04-30T23:59:59.999Z"), at("2024-05-01T00:00:00Z"));
+    let schedule = w.schedule().await;
+    for at in [april, minute(3)] {
+        w.manual_job(schedule, at).await;
+    }
+    assert_eq!(made().await, 1, "that of May, which has not ended");
+    run(w, april, 5_000, End::Succeeded).await;
+    for at in [may, minute(1), minute(61), minute(62), minute(121)] {
+        run(w, at, 0, End::Failed(failure())).await;
+    }
+    let waiting = w.manual_job(schedule, minute(122)).await;
+    w.store.cancel_job(&w.write(minute(122)), waiting).await.expect("cancel");
+    assert_eq!(made().await, 8);
+    assert_eq!(w.store.jobs_made(w.foreign, minute(240)).await.expect("count"), 0);
+    // A store that has counted hours for an hour or not at all counts the others one by one.
+    for until in [60, 239] {
+        while w.steady.prune_hours(minute(until), 9).await.expect("prune") > 0 {}
+        assert_eq!(made().await, 7, "without the job of April that has ended in May");
+    }
+}
+
 pub async fn of_many_batches_at_once_each_job_is_counted(w: &World) {
     const ACCOUNTS: u128 = 5;
     const ROUNDS: usize = 12;

@@ -77,8 +77,13 @@ pub async fn pages_by_cursor_and_by_offset(w: &World) {
         let ids: Vec<_> = page.jobs.iter().map(|job| job.id).collect();
         assert_eq!((ids, page.has_more), (all[4..6].to_vec(), true));
     }
-    let beyond = JobQuery { offset: 1_000_000_000, ..every_job() };
-    assert!(w.listed(&beyond).await.is_empty());
+    for (offset, limit, shown) in
+        [(6, 2, 1), (0, 7, 7), (0, 8, 7), (7, 2, 0), (1_000_000_000, 2, 0)]
+    {
+        let query = JobQuery { offset, limit, ..every_job() };
+        let page = w.store.jobs(w.account, &query).await.expect("list");
+        assert_eq!((page.jobs.len(), page.total, page.has_more), (shown, 7, false), "{offset}");
+    }
 }
 
 pub async fn time_bounds_are_inclusive(w: &World) {
@@ -115,6 +120,9 @@ pub async fn the_total_stops_at_ten_thousand(w: &World) {
         let query = JobQuery { limit: 1, status, ..every_job() };
         let page = w.store.jobs(w.account, &query).await.expect("list");
         assert_eq!((page.total, page.has_more), (10_000, true));
+        let last = JobQuery { offset: 9_999, limit: 9, ..query };
+        let page = w.store.jobs(w.account, &last).await.expect("list");
+        assert_eq!((page.jobs.len(), page.total, page.has_more), (2, 10_000, false));
     }
 }
 

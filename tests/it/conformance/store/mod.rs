@@ -283,6 +283,7 @@ macro_rules! every_case {
             hours {
                 jobs_are_counted_in_the_hour_of_their_end,
                 a_job_is_counted_once_at_its_end,
+                the_jobs_of_a_month_have_ended_in_it_or_not_at_all,
                 cancelled_jobs_are_counted_by_themselves,
                 of_many_batches_at_once_each_job_is_counted,
                 old_hours_go_in_small_batches,
