@@ -101,11 +101,11 @@ pub(in crate::store) struct Scope<'q> {
     pub(in crate::store) account: AccountId,
     pub(in crate::store) query: &'q JobQuery,
     /// The tables, each with its index.
-    pub(in crate::store) tables: &'q [Table],
+    pub(in crate::store) tables: &'q [JobTable],
 }
 
 /// A table with jobs, and the index that leaves the fewest rows to read.
-type Table = (&'static str, &'static str);
+type JobTable = (&'static str, &'static str);
 
 impl Scope<'_> {
     /// Returns a statement that PostgreSQL plans for the schedule at hand, if other filters go with
@@ -168,7 +168,7 @@ fn partial_index(query: &JobQuery) -> Option<&'static str> {
 
 /// Returns the tables that have jobs with the status. `few` is `true` if the account has few jobs
 /// in the [`partial_index`].
-pub(in crate::store) fn tables(query: &JobQuery, few: bool) -> Vec<Table> {
+pub(in crate::store) fn tables(query: &JobQuery, few: bool) -> Vec<JobTable> {
     let ended = match (query.schedule, partial_index(query)) {
         (Some(_), Some(partial)) if few => partial,
         (Some(_), _) => "jobs_schedule",
@@ -204,7 +204,7 @@ pub(in crate::store) fn count_partial(
     Some(sql)
 }
 
-fn push_filters(sql: &mut Builder, scope: &Scope, (table, index): Table) {
+fn push_filters(sql: &mut Builder, scope: &Scope, (table, index): JobTable) {
     let Scope { dialect, account, query, .. } = *scope;
     sql.push(" FROM ").push(table).push(" ").push(&dialect.indexed_by(index));
     sql.push(" WHERE account_id = ").bind(account);
