@@ -9,6 +9,9 @@ use std::time::Duration;
 
 /// The time that due ticks wait for those of the next shard.
 const NEXT: Duration = Duration::from_millis(5);
+/// The time that is added to it for each tick that waits. Firing that tick takes longer. So few
+/// ticks wait for a short time, and a burst waits until the ticks of all shards have arrived.
+const NEXT_PER_TICK: Duration = Duration::from_micros(10);
 /// The longest time that due ticks wait for those of all shards.
 const ALL: Duration = Duration::from_millis(100);
 
@@ -20,9 +23,11 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// Begins when the first shard has brought due ticks.
-    pub(super) fn new(now: Duration) -> Self {
-        Self { began: now, until: now + NEXT }
+    /// Begins when the first shard has brought due ticks. `waiting` is their number.
+    pub(super) fn new(now: Duration, waiting: usize) -> Self {
+        let mut gathering = Self { began: now, until: now };
+        gathering.go_on(now, waiting);
+        gathering
     }
 
     /// One that ends at once.
@@ -30,9 +35,11 @@ impl Gathering {
         Self { began: now.saturating_sub(ALL), until: now }
     }
 
-    /// Goes on because another shard has brought due ticks.
-    pub(super) fn go_on(&mut self, now: Duration) {
-        self.until = (now + NEXT).min(self.began + ALL);
+    /// Goes on because another shard has brought due ticks. `waiting` ticks wait now.
+    pub(super) fn go_on(&mut self, now: Duration, waiting: usize) {
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        let next = NEXT.saturating_add(NEXT_PER_TICK.saturating_mul(waiting));
+        self.until = now.saturating_add(next).min(self.began + ALL);
     }
 
     /// Returns the time at which a batch is fired although more ticks may come.
@@ -48,14 +55,25 @@ mod tests {
     #[test]
     fn it_goes_on_while_ticks_come_but_not_for_ever() {
         let ms = Duration::from_millis;
-        let mut gathering = Gathering::new(ms(1_000));
+        let mut gathering = Gathering::new(ms(1_000), 0);
         assert_eq!(gathering.until(), ms(1_005));
-        gathering.go_on(ms(1_004));
+        gathering.go_on(ms(1_004), 0);
         assert_eq!(gathering.until(), ms(1_009));
-        gathering.go_on(ms(1_099));
+        gathering.go_on(ms(1_099), 0);
         assert_eq!(gathering.until(), ms(1_100));
         let mut over = Gathering::over(ms(1_000));
-        over.go_on(ms(1_000));
+        over.go_on(ms(1_000), 0);
         assert_eq!(over.until(), ms(1_000), "it is not begun again");
+    }
+
+    #[test]
+    fn a_burst_waits_longer_for_the_others_than_a_few_ticks() {
+        let ms = Duration::from_millis;
+        let mut gathering = Gathering::new(ms(0), 1_500);
+        assert_eq!(gathering.until(), ms(20));
+        gathering.go_on(ms(20), 3_000);
+        assert_eq!(gathering.until(), ms(55));
+        gathering.go_on(ms(55), usize::MAX);
+        assert_eq!(gathering.until(), ms(100));
     }
 }

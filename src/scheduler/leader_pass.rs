@@ -197,7 +197,8 @@ impl<'a> LeaderPass<'a> {
         let clock = &self.parts.context.clock;
         while self.firing.len() < BATCHES_AT_ONCE && self.pending.len() > 0 {
             let monotonic = clock.monotonic();
-            let gathering = self.gathering.get_or_insert(Gathering::new(monotonic));
+            let gathering =
+                self.gathering.get_or_insert_with(|| Gathering::new(monotonic, self.pending.len()));
             let is_more_to_come = !self.serving.is_empty() && monotonic < gathering.until();
             if is_more_to_come {
                 return;
@@ -247,13 +248,14 @@ impl<'a> LeaderPass<'a> {
         match due {
             Ok(due) => {
                 self.report.served += 1;
-                if !due.is_empty()
+                let has_brought_ticks = !due.is_empty();
+                self.pending.add(shard, due);
+                if has_brought_ticks
                     && self.firing.is_empty()
                     && let Some(gathering) = &mut self.gathering
                 {
-                    gathering.go_on(self.parts.context.clock.monotonic());
+                    gathering.go_on(self.parts.context.clock.monotonic(), self.pending.len());
                 }
-                self.pending.add(shard, due);
                 // All batches that were in flight when this read started have ended or were
                 // released. The read skipped the entries before its starting point, so the index is
                 // read again as a whole.

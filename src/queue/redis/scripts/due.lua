@@ -6,20 +6,37 @@
 -- maximum number of entries.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return false end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-local due = redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[3], '(' .. ARGV[4], 'WITHSCORES',
-    'LIMIT', ARGV[5], ARGV[6])
-local after = redis.call('ZRANGEBYSCORE', KEYS[2], ARGV[3], '+inf', 'WITHSCORES',
-    'LIMIT', ARGV[5] + #due / 2, 1)
+-- The number of entries that are read with their scores at once.
+local FEW = 64
+local index = KEYS[2]
+local function count_up_to(score) return redis.call('ZCOUNT', index, '-inf', score) end
+local rank = tonumber(ARGV[5])
+if ARGV[3] ~= '-inf' then rank = rank + count_up_to('(' .. ARGV[3]) end
+local last = math.min(count_up_to('(' .. ARGV[4]), rank + ARGV[6])
 local groups, members, score, length = {}, {}, nil, nil
 local function close()
     if score then groups[#groups + 1] = { score, length, table.concat(members) } end
 end
-for i = 1, #due, 2 do
-    if due[i + 1] ~= score or #due[i] ~= length then
+local function add(member, of)
+    if of ~= score or #member ~= length then
         close()
-        members, score, length = {}, due[i + 1], #due[i]
+        members, score, length = {}, of, #member
     end
-    members[#members + 1] = due[i]
+    members[#members + 1] = member
+end
+while rank < last do
+    -- Printing the scores takes the server as long as all the rest. So a few entries are read with
+    -- them, and then the other members of the last of these scores without.
+    local entries = redis.call('ZRANGE', index, rank, math.min(rank + FEW, last) - 1, 'WITHSCORES')
+    local same = entries[#entries]
+    for i = 1, #entries, 2 do add(entries[i], entries[i + 1]) end
+    rank = rank + #entries / 2
+    local stop = math.min(count_up_to(same), last)
+    if rank < stop then
+        for _, member in ipairs(redis.call('ZRANGE', index, rank, stop - 1)) do add(member, same) end
+        rank = stop
+    end
 end
 close()
+local after = redis.call('ZRANGE', index, last, last, 'WITHSCORES')
 return { groups, after[2] or '' }

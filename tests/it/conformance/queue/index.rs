@@ -127,3 +127,27 @@ pub async fn thousands_of_entries_come_in_order(queue: &SharedQueue) {
     assert_eq!(seen, expected);
     assert_eq!(due(queue, 100, 9).await.next, Some(at(0).plus(HOUR)));
 }
+
+pub async fn many_entries_of_one_instant_come_in_order(queue: &SharedQueue) {
+    let ticks = [(10, 100), (2_500, 200), (70, 300), (1, 400), (64, 500)];
+    let ticks = ticks.into_iter().flat_map(|(count, tick)| std::iter::repeat_n(at(tick), count));
+    let entries: Vec<_> = ticks
+        .enumerate()
+        .map(|(n, tick)| {
+            let schedule = ScheduleId::new(at(0), n as u128);
+            (OwnedSchedule { schedule, account: account(1) }, tick)
+        })
+        .collect();
+    queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
+    for (after, passed) in [(None, 0), (Some(at(100)), 10), (Some(at(299)), 2_510)] {
+        for limit in [1, 63, 64, 65, 75, 100, 2_100, 2_511, 2_581, 9_999] {
+            let due = queue.due(SHARD, EPOCH, (after, at(400)), limit).await.expect("read");
+            let end = (passed + limit).min(2_581);
+            let expected = Due {
+                schedules: entries[passed..end].to_vec(),
+                next: entries.get(end).map(|(_, tick)| *tick),
+            };
+            assert_eq!(due, Index::Own(expected), "{limit} after {after:?}");
+        }
+    }
+}

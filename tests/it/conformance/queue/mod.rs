@@ -52,6 +52,7 @@ macro_rules! every_case {
                 a_rebuild_replaces_everything,
                 a_rebuild_of_a_lower_epoch_changes_nothing,
                 an_index_is_adopted_as_it_is,
+                many_entries_of_one_instant_come_in_order,
                 thousands_of_entries_come_in_order,
                 hints_are_taken_once_and_wake_the_leader,
                 a_hint_of_all_stands_beside_the_others,
