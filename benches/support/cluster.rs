@@ -1,6 +1,7 @@
 //! The servers of the cluster, if `tests/servers` has started them for the benchmark.
 
 use std::env;
+use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use url::Url;
@@ -59,6 +60,25 @@ pub fn bytes_per_job() -> f64 {
                      / (SELECT count(*) FROM jobs)";
         sqlx::query_scalar(query).fetch_one(&mut connection).await.expect("some jobs")
     })
+}
+
+/// Gives PostgreSQL its default durability: each commit waits for the disk. `tests/servers` starts
+/// it without.
+pub fn make_durable() {
+    let url = env::var("PUNCTUAL_TEST_POSTGRES").expect("tests/servers sets it");
+    load::runtime().block_on(async {
+        let mut connection = PgConnection::connect(&url).await.expect("a connection");
+        for statement in ["ALTER SYSTEM SET fsync = on", "SELECT pg_reload_conf()"] {
+            connection.execute(statement).await.expect("a superuser");
+        }
+        // The server reads the file soon after it has answered.
+        let mut fsync = String::new();
+        while fsync != "on" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let show = sqlx::query_scalar("SHOW fsync").fetch_one(&mut connection).await;
+            fsync = show.expect("a setting");
+        }
+    });
 }
 
 /// A transaction that reads a snapshot of the database of [`settings`] until it is dropped.

@@ -8,6 +8,7 @@ pub mod dashboard;
 pub mod database;
 pub mod history;
 pub mod http;
+pub mod link;
 pub mod load;
 pub mod minute;
 pub mod numbers;

@@ -34,6 +34,11 @@ impl Service {
     /// loopback targets and set high API rate limits. With the servers of a cluster, it is the
     /// first replica.
     pub fn start(settings: &[(&str, &str)]) -> Self {
+        Self::start_on(cluster::settings(), settings)
+    }
+
+    /// Like `start`, with these settings of [`cluster::settings`].
+    pub fn start_on(servers: Vec<(&str, String)>, settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (public, operations) = (free_address(), free_address());
         let base = [
@@ -45,7 +50,7 @@ impl Service {
             ("PUNCTUAL_RATE_PER_HOUR", "1000000000".to_owned()),
             ("PUNCTUAL_LOG", "warn".to_owned()),
         ];
-        let base = base.into_iter().chain(cluster::settings());
+        let base = base.into_iter().chain(servers);
         let base = base.map(|(name, value)| (name.to_owned(), value));
         let own = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         let settings = base.chain(own).collect();
