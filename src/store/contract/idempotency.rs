@@ -80,11 +80,6 @@ measured! {
     }
 }
 
-/// Reads a key ($1) of an account ($2), unless the account is deleted.
-pub(in crate::store) const READ: &str =
-    "SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
-     WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)";
-
 /// A row of `idempotency_keys`.
 pub(in crate::store) struct StoredKey {
     pub(in crate::store) request: Vec<u8>,
@@ -113,15 +108,6 @@ impl StoredKey {
             (None, _) => Some(Reserved::Running),
         }
     }
-}
-
-/// The error of a call that took too long and therefore has no effect.
-pub(in crate::store) const TAKEN_OVER: &str =
-    "the call has lost its idempotency key to another one";
-
-/// Returns the ids of a receipt in their stored form.
-pub(in crate::store) fn objects_text(objects: &[String]) -> String {
-    serde_json::to_string(objects).expect("texts always have a JSON form")
 }
 
 #[cfg(test)]

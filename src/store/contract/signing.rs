@@ -1,14 +1,9 @@
 //! The secrets that sign the requests of accounts.
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
-
-use serde::Deserialize;
-
 #[cfg(doc)]
 use crate::domain::signing::MOST_SECRETS;
 use crate::domain::signing::SigningSecret;
-use crate::domain::{AccountId, JobId, SigningSecretId, Timestamp};
+use crate::domain::{AccountId, SigningSecretId, Timestamp};
 use crate::runtime::measured;
 use crate::store::{Result, WriteContext};
 
@@ -60,11 +55,6 @@ measured! {
     }
 }
 
-/// Reads the secrets of an account, newest first. Parameter: account.
-pub(in crate::store) const SECRETS: &str = "
-    SELECT id, secret, created_at, expires_at FROM signing_secrets
-    WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
-
 /// A row of `signing_secrets`.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::store) struct SealedSecret {
@@ -72,46 +62,4 @@ pub(in crate::store) struct SealedSecret {
     pub(in crate::store) secret: String,
     pub(in crate::store) created_at: Timestamp,
     pub(in crate::store) expires_at: Option<Timestamp>,
-}
-
-/// The encrypted signing secrets of the jobs whose requests are signed.
-pub(in crate::store) type JobSecrets = HashMap<JobId, Vec<SealedSecret>>;
-
-/// A secret in the JSON that the statements of claims return: its id in hexadecimal, the sealed
-/// text, the time of its creation, and the time from which it no longer signs.
-#[derive(Deserialize)]
-pub(in crate::store) struct SecretRow(String, String, i64, Option<i64>);
-
-impl SecretRow {
-    /// Returns the secrets of one account, newest first; `None` if one of the rows cannot be read.
-    pub(in crate::store) fn read(rows: Vec<Self>) -> Option<Vec<SealedSecret>> {
-        let secret = |Self(id, secret, created_at, expires_at)| {
-            let id = u128::from_str_radix(&id, 16).ok()?.to_be_bytes();
-            let id = SigningSecretId::from_bytes(id);
-            let created_at = Timestamp::from_millis(created_at);
-            let expires_at = expires_at.map(Timestamp::from_millis);
-            Some(SealedSecret { id, secret, created_at, expires_at })
-        };
-        let mut secrets = rows.into_iter().map(secret).collect::<Option<Vec<_>>>()?;
-        // The newest secret has no expiry.
-        secrets.sort_unstable_by_key(|one| (one.expires_at.is_some(), Reverse(one.created_at)));
-        Some(secrets)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_come_newest_first() {
-        let rows = r#"[["0000000000000000000000000000000A","old",6,9],["0b","new",6,null]]"#;
-        let rows: Vec<SecretRow> = serde_json::from_str(rows).expect("rows");
-        let secrets = SecretRow::read(rows).expect("readable");
-        let told: Vec<_> =
-            secrets.iter().map(|one| (one.id.to_bytes()[15], &*one.secret)).collect();
-        assert_eq!(told, [(0x0b, "new"), (0x0a, "old")]);
-        let damaged: Vec<SecretRow> = serde_json::from_str(r#"[["?","x",1,null]]"#).expect("rows");
-        assert!(SecretRow::read(damaged).is_none());
-    }
 }

@@ -5,18 +5,6 @@ use crate::domain::{AccountId, Timestamp};
 use crate::runtime::measured;
 use crate::store::Result;
 
-/// Reads the accounts of a plan whose history was last pruned before an instant, the longest ago
-/// first. Parameters: plan, instant, number of rows.
-pub(in crate::store) const SHORT_HISTORIES: &str =
-    "SELECT id FROM accounts WHERE plan = $1 AND pruned_at < $2 ORDER BY pruned_at, id LIMIT $3";
-/// Records that the history of an account was pruned. Parameters: account, instant.
-pub(in crate::store) const PRUNED: &str = "UPDATE accounts SET pruned_at = $2 WHERE id = $1";
-
-/// The time after the retirement of a version until which its jobs may have been made, in
-/// milliseconds. Only a call that was under way at the retirement still makes one, so an hour is
-/// more than enough.
-pub(in crate::store) const RETIRING_MS: i64 = 3_600_000;
-
 /// The rows that one pass of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upkeep {
@@ -123,24 +111,4 @@ measured! {
         /// to `cap`.
         async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting>;
     }
-}
-
-/// Returns the statement that deletes old skips of an account. `passing` is the clause that skips
-/// locked rows. Parameters: account, instant, number of rows.
-pub(in crate::store) fn prune_account_skips(passing: &str) -> String {
-    format!(
-        "DELETE FROM skips WHERE account_id = $1 AND id IN
-             (SELECT id FROM skips WHERE account_id = $1 AND first_tick < $2 AND last_tick < $2
-              ORDER BY first_tick, id LIMIT $3 {passing})"
-    )
-}
-
-/// Returns the statement that deletes old entries of an account's audit log. `passing` is the
-/// clause that skips locked rows. Parameters: account, lowest id that stays, number of rows.
-pub(in crate::store) fn prune_account_log(passing: &str) -> String {
-    format!(
-        "DELETE FROM audit_log WHERE account_id = $1 AND id IN
-             (SELECT id FROM audit_log WHERE account_id = $1 AND id < $2 ORDER BY id LIMIT $3
-              {passing})"
-    )
 }

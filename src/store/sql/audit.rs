@@ -14,10 +14,9 @@ use super::idempotency;
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
-use crate::store::contract::audit::{bounds, list_text, page};
 use crate::store::sql;
 use crate::store::{
-    AuditContext, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, WriteContext,
+    AuditContext, AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, WriteContext,
 };
 
 /// Records `action` on each of the objects. Also stores the objects with the call's idempotency
@@ -126,3 +125,37 @@ impl<D: Database> AuditStore for D {
 
 pub(in crate::store) const OLD_ENTRIES: OldRows =
     OldRows { table: "audit_log", condition: "id < $1", order: "id" };
+
+/// Returns the statement that reads the entries of a query. Parameters: account, lowest and highest
+/// id, limit, [`INSTALLATION`]; then the actor and the action, if the query names them. There is an
+/// index for each filter.
+pub(in crate::store) fn list_text(query: &AuditQuery) -> String {
+    let mut text = "SELECT id, actor, action, object, origin FROM audit_log
+         WHERE account_id = $1 AND id BETWEEN $2 AND $3
+           AND ($1 = $5 OR EXISTS (SELECT 1 FROM accounts WHERE id = $1))"
+        .to_owned();
+    let filters = [("actor", query.actor.is_some()), ("action", query.action.is_some())];
+    for ((column, _), place) in filters.iter().filter(|(_, named)| *named).zip(6..) {
+        text.push_str(&format!(" AND {column} = ${place}"));
+    }
+    text.push_str(" ORDER BY id DESC LIMIT $4");
+    text
+}
+
+/// Returns the lowest and the highest id that pass the filters of a query.
+fn bounds(query: &AuditQuery) -> (AuditId, AuditId) {
+    let lowest = AuditId::new(query.from.unwrap_or_default(), 0);
+    let latest =
+        query.to.map_or(AuditId::from_bytes([u8::MAX; 16]), |to| AuditId::new(to, u128::MAX));
+    let before = |id: AuditId| u128::from_be_bytes(id.to_bytes()).saturating_sub(1);
+    let after = query.after.map(|after| AuditId::from_bytes(before(after).to_be_bytes()));
+    (lowest, after.map_or(latest, |after| after.min(latest)))
+}
+
+/// Returns the page of the first `limit` entries. The list has one entry more if there are more.
+fn page(mut entries: Vec<AuditEntry>, limit: u32) -> AuditPage {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = entries.len() > limit;
+    entries.truncate(limit);
+    AuditPage { entries, has_more }
+}

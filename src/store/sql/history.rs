@@ -7,8 +7,15 @@ use super::connection::Connection;
 use super::fault::SqlResult;
 use super::maintenance::is_alone;
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
-use crate::store::contract::upkeep::{PRUNED, prune_account_log, prune_account_skips};
 use crate::store::sql;
+
+/// Records that the history of an account was pruned. Parameters: account, instant.
+const PRUNED: &str = "UPDATE accounts SET pruned_at = $2 WHERE id = $1";
+
+/// The time after the retirement of a version until which its jobs may have been made, in
+/// milliseconds. Only a call that was under way at the retirement still makes one, so an hour is
+/// more than enough.
+pub(in crate::store) const RETIRING_MS: i64 = 3_600_000;
 
 /// Removes jobs from `table`, which is `runs` or `jobs`, with their attempts. Returns the number of
 /// removed jobs. `jobs` must be in the order of the ids.
@@ -77,4 +84,24 @@ pub(in crate::store) async fn prune_account(
         sql::query(PRUNED).bind(account).bind(now).execute(connection).await?;
     }
     Ok(pruned)
+}
+
+/// Returns the statement that deletes old skips of an account. `passing` is the clause that skips
+/// locked rows. Parameters: account, instant, number of rows.
+pub(in crate::store) fn prune_account_skips(passing: &str) -> String {
+    format!(
+        "DELETE FROM skips WHERE account_id = $1 AND id IN
+             (SELECT id FROM skips WHERE account_id = $1 AND first_tick < $2 AND last_tick < $2
+              ORDER BY first_tick, id LIMIT $3 {passing})"
+    )
+}
+
+/// Returns the statement that deletes old entries of an account's audit log. `passing` is the
+/// clause that skips locked rows. Parameters: account, lowest id that stays, number of rows.
+pub(in crate::store) fn prune_account_log(passing: &str) -> String {
+    format!(
+        "DELETE FROM audit_log WHERE account_id = $1 AND id IN
+             (SELECT id FROM audit_log WHERE account_id = $1 AND id < $2 ORDER BY id LIMIT $3
+              {passing})"
+    )
 }

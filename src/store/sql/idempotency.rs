@@ -10,11 +10,19 @@ use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::call::Idempotency;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::contract::idempotency::{READ, StoredKey, TAKEN_OVER, objects_text};
+use crate::store::contract::idempotency::StoredKey;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{
     IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, WriteContext, sql,
 };
+
+/// Reads a key ($1) of an account ($2), unless the account is deleted.
+const READ: &str =
+    "SELECT request, holder, reserved_at, action, objects, answer FROM idempotency_keys
+     WHERE id = $1 AND account_id = $2 AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)";
+
+/// The error of a call that took too long and therefore has no effect.
+const TAKEN_OVER: &str = "the call has lost its idempotency key to another one";
 
 pub(in crate::store) const OLD_KEYS: OldRows =
     OldRows { table: "idempotency_keys", condition: "reserved_at < $1", order: "reserved_at" };
@@ -195,4 +203,9 @@ async fn take_over(
 
 fn holder(idempotency: Idempotency) -> Vec<u8> {
     idempotency.holder.to_be_bytes().to_vec()
+}
+
+/// Returns the ids of a receipt in their stored form.
+fn objects_text(objects: &[String]) -> String {
+    serde_json::to_string(objects).expect("texts always have a JSON form")
 }

@@ -1,6 +1,10 @@
 //! The secrets that sign the requests of accounts.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use async_trait::async_trait;
+use serde::Deserialize;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database};
@@ -10,10 +14,15 @@ use super::connection::Connection;
 use super::fault::SqlResult;
 use super::maintenance::{OldRows, prune};
 use crate::domain::audit::Action;
-use crate::domain::{AccountId, SigningSecretId, Timestamp};
-use crate::store::contract::signing::SECRETS;
+use crate::domain::{AccountId, JobId, SigningSecretId, Timestamp};
+use crate::store::contract::signing::SealedSecret;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, WriteContext, sql};
+
+/// Reads the secrets of an account, newest first. Parameter: account.
+pub(in crate::store) const SECRETS: &str = "
+    SELECT id, secret, created_at, expires_at FROM signing_secrets
+    WHERE account_id = $1 ORDER BY expires_at IS NOT NULL, created_at DESC";
 
 /// The number of accounts that get their first secret in one transaction.
 const ACCOUNTS_AT_ONCE: u16 = 500;
@@ -131,4 +140,46 @@ async fn rotate(
     .await?;
     audit::record(connection, write, Action::SigningSecretRotated, [id]).await?;
     Ok(true)
+}
+
+/// The encrypted signing secrets of the jobs whose requests are signed.
+pub(in crate::store) type JobSecrets = HashMap<JobId, Vec<SealedSecret>>;
+
+/// A secret in the JSON that the statements of claims return: its id in hexadecimal, the sealed
+/// text, the time of its creation, and the time from which it no longer signs.
+#[derive(Deserialize)]
+pub(in crate::store) struct SecretRow(String, String, i64, Option<i64>);
+
+impl SecretRow {
+    /// Returns the secrets of one account, newest first; `None` if one of the rows cannot be read.
+    pub(in crate::store) fn read(rows: Vec<Self>) -> Option<Vec<SealedSecret>> {
+        let secret = |Self(id, secret, created_at, expires_at)| {
+            let id = u128::from_str_radix(&id, 16).ok()?.to_be_bytes();
+            let id = SigningSecretId::from_bytes(id);
+            let created_at = Timestamp::from_millis(created_at);
+            let expires_at = expires_at.map(Timestamp::from_millis);
+            Some(SealedSecret { id, secret, created_at, expires_at })
+        };
+        let mut secrets = rows.into_iter().map(secret).collect::<Option<Vec<_>>>()?;
+        // The newest secret has no expiry.
+        secrets.sort_unstable_by_key(|one| (one.expires_at.is_some(), Reverse(one.created_at)));
+        Some(secrets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_newest_first() {
+        let rows = r#"[["0000000000000000000000000000000A","old",6,9],["0b","new",6,null]]"#;
+        let rows: Vec<SecretRow> = serde_json::from_str(rows).expect("rows");
+        let secrets = SecretRow::read(rows).expect("readable");
+        let told: Vec<_> =
+            secrets.iter().map(|one| (one.id.to_bytes()[15], &*one.secret)).collect();
+        assert_eq!(told, [(0x0b, "new"), (0x0a, "old")]);
+        let damaged: Vec<SecretRow> = serde_json::from_str(r#"[["?","x",1,null]]"#).expect("rows");
+        assert!(SecretRow::read(damaged).is_none());
+    }
 }

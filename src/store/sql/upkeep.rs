@@ -11,9 +11,13 @@ use super::leadership::all_shards;
 use super::maintenance::{OldRows, prune};
 use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::contract::upkeep::SHORT_HISTORIES;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{CurrentLeader, Result, ShardRecord, Upkeep, UpkeepStore, Waiting, sql};
+
+/// Reads the accounts of a plan whose history was last pruned before an instant, the longest ago
+/// first. Parameters: plan, instant, number of rows.
+pub(in crate::store) const SHORT_HISTORIES: &str =
+    "SELECT id FROM accounts WHERE plan = $1 AND pruned_at < $2 ORDER BY pruned_at, id LIMIT $3";
 
 const SHARD_RECORDS: &str = concat!(
     all_shards!(),

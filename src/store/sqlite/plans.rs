@@ -13,7 +13,6 @@ use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::schedule::HttpMethod;
 use crate::domain::{AccountId, ChannelId, JobId, ScheduleId, Timestamp};
-use crate::store::contract::audit::list_text;
 use crate::store::sql::accounts::jobs_made;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::jobs::{self, overlap, tickets};
@@ -148,22 +147,13 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (late::WAITING, "runs_waiting (account_id>?)"),
         (prune::PRUNE_VERSIONS, "jobs_schedule (schedule_id=? AND id<?)"),
         (prune::PRUNE_VERSIONS, "schedule_versions_retired (retired_at<?)"),
-        (
-            crate::store::contract::upkeep::SHORT_HISTORIES,
-            "accounts_pruned (plan=? AND pruned_at<?)",
-        ),
+        (upkeep::SHORT_HISTORIES, "accounts_pruned (plan=? AND pruned_at<?)"),
         (prune::OLD_JOBS, "_1 (id<?)"),
         (&hours::prune_hours(Dialect::Sqlite), "account_hours_slot (slot<?)"),
         (&hours::prune_hours(Dialect::Sqlite), "PRIMARY KEY (account_id=? AND slot=?)"),
         (history::OLD_JOBS_OF, "jobs_account (account_id=? AND id<?)"),
-        (
-            &crate::store::contract::upkeep::prune_account_skips(""),
-            "skips_account (account_id=? AND first_tick<?)",
-        ),
-        (
-            &crate::store::contract::upkeep::prune_account_log(""),
-            "audit_log_account (account_id=? AND id<?)",
-        ),
+        (&history::prune_account_skips(""), "skips_account (account_id=? AND first_tick<?)"),
+        (&history::prune_account_log(""), "audit_log_account (account_id=? AND id<?)"),
     ] {
         planner.expect(sql, index).await;
     }
@@ -189,7 +179,7 @@ async fn sweeps_read_what_they_need_from_an_index() {
         (audit(false, true), "audit_log_action (account_id=? AND action=? AND id>? AND id<?)"),
         (audit(true, true), "=? AND id>? AND id<?)"),
     ] {
-        planner.expect(&list_text(&query), index).await;
+        planner.expect(&audit::list_text(&query), index).await;
     }
     // Only the accounts are sorted.
     let plan = planner.plan(&quotas::made(Dialect::Sqlite)).await;

@@ -21,11 +21,12 @@ use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::runtime::faults;
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
-use crate::store::contract::signing::{JobSecrets, SealedSecret, SecretRow};
+use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
 use crate::store::sql::erasure::GOING;
 use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::unfit;
+use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Result, Unreadable,

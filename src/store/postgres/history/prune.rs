@@ -10,11 +10,11 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::partitions::{Day, existing, lock};
 use crate::domain::{JobId, Timestamp};
-use crate::store::contract::upkeep::RETIRING_MS;
 use crate::store::postgres::connection::values::key_from;
 use crate::store::postgres::{PostgresStore, Within};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sql::maintenance::is_alone;
 use crate::store::{StoreErrorKind, Upkeep};

@@ -20,10 +20,11 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
-use crate::store::contract::signing::{JobSecrets, SealedSecret, SecretRow};
+use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
 use crate::store::sql::erasure::GOING;
 use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Result, StoreErrorKind, Unreadable,

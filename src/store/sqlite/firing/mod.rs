@@ -18,10 +18,10 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::firing::check;
-use crate::store::contract::signing::JobSecrets;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::firing;
+use crate::store::sql::signing::JobSecrets;
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };

@@ -4,9 +4,9 @@ use sqlx::SqliteConnection;
 
 use crate::domain::{JobId, Timestamp};
 use crate::store::Upkeep;
-use crate::store::contract::upkeep::RETIRING_MS;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sqlite::connection::values::key_from;
 
