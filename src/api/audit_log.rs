@@ -24,7 +24,7 @@ const LARGEST_PAGE: u32 = 1_000;
 pub(super) struct AuditLog {
     /// Newest first.
     entries: Vec<AuditRecord>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[schema(required)]
     next_cursor: Option<String>,
 }

@@ -65,7 +65,7 @@ pub struct Job {
     pub attempt_number: u8,
     /// The maximum number of attempts.
     pub max_attempts: u8,
-    /// When the next attempt is due, while the job waits for one after the first.
+    /// The time at which the next attempt is due, while the job waits for one after the first.
     pub next_attempt_at: Option<Timestamp>,
     /// The method of the request, from the version with which the job was made.
     pub http_method: HttpMethod,
@@ -106,7 +106,7 @@ pub struct Job {
 pub struct Attempt {
     /// The attempt's number; the first is 1.
     pub number: u8,
-    /// When it was recorded, before anything was sent.
+    /// The time of its record, before anything was sent.
     pub started_at: Timestamp,
     /// The end of the attempt; absent while it runs.
     pub completed_at: Option<Timestamp>,

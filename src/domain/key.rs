@@ -150,7 +150,7 @@ pub struct KeyRecord {
     pub expires_at: Option<Timestamp>,
     /// The time at which it was revoked.
     pub revoked_at: Option<Timestamp>,
-    /// When it was last used, to within about a minute.
+    /// The time of its last use, to within about a minute.
     pub last_used_at: Option<Timestamp>,
 }
 

@@ -35,7 +35,7 @@ pub const CLAIM_TIME: Duration = Duration::from_secs(30);
 pub const RETRY: RetryPolicy =
     RetryPolicy { base: Duration::from_secs(2), cap: Duration::from_secs(20) };
 
-/// What outlives a process, apart from its file.
+/// The state that outlives a process, apart from its file.
 #[derive(Clone, Default)]
 pub struct Outside {
     /// `None` for a single replica, which needs no etcd.

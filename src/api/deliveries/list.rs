@@ -29,7 +29,7 @@ pub(super) struct Deliveries {
     /// The number of deliveries that match the filters; exact to 10,000 and not above.
     total: u64,
     total_pages: u64,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[schema(required)]
     next_cursor: Option<String>,
 }

@@ -32,7 +32,7 @@ pub(super) struct Jobs {
     /// The number of jobs that match the filters; exact up to 10,000.
     total: u64,
     total_pages: u64,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[schema(required)]
     next_cursor: Option<String>,
 }

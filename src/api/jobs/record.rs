@@ -149,7 +149,7 @@ impl From<Attempt> for AttemptRecord {
     }
 }
 
-/// Where the time went, in milliseconds.
+/// The duration of each phase, in milliseconds.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Timings)]

@@ -42,7 +42,7 @@ pub(super) struct Pagination {
     /// The number of schedules that match the filters.
     total: u64,
     total_pages: u64,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[schema(required)]
     next_cursor: Option<String>,
 }

@@ -25,7 +25,7 @@ const LARGEST_PAGE: u32 = 1_000;
 pub(super) struct Skips {
     /// Newest first.
     skips: Vec<SkipRecord>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     #[schema(required)]
     next_cursor: Option<String>,
 }
