@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::stages::run;
 use crate::config::Config;
 use crate::operations::canary::{
-    Arrival, Arrivals, Canary, CanaryParts, HOSTS, PATH, Rest, account, arrivals,
+    Arrival, Arrivals, Canary, CanaryParts, CanarySuspender, HOSTS, PATH, account, arrivals,
 };
 use crate::outbound::{Exception, OutboundSettings};
 use crate::runtime::{Random, TaskKind, Tasks};
@@ -53,8 +53,8 @@ impl CanaryStart {
     /// Starts the canary's worker. If the canary is switched off, suspends its account instead.
     pub(super) fn start(self, context: &Context, tasks: &Tasks, random: &Random, shards: u16) {
         let Some((_, arrived)) = self.requests else {
-            let rest = Rest::new(context.store.clone(), random.clone());
-            run(tasks, TaskKind::Upkeep, context, Arc::default(), rest);
+            let suspender = CanarySuspender::new(context.store.clone(), random.clone());
+            run(tasks, TaskKind::Upkeep, context, Arc::default(), suspender);
             return;
         };
         let parts = CanaryParts {

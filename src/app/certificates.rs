@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use url::Url;
 
-use crate::config::{Config, Peers, Store};
+use crate::config::{ClusterMode, Config, Store};
 use crate::telemetry::metrics::CertificateUse;
 
 /// The content of a certificate file.
@@ -57,7 +57,7 @@ impl Certificates {
         if let Some(pem) = config.mail.as_ref().and_then(|mail| mail.ca_certificates.as_ref()) {
             keep("mail.ca_file", CertificateUse::Mail, pem.as_bytes());
         }
-        if let Peers::Cluster(shared) = &config.peers {
+        if let ClusterMode::Cluster(shared) = &config.peers {
             if let Some(pem) = shared.queue.authorities() {
                 keep("queue.ca_file", CertificateUse::Queue, pem);
             }

@@ -11,7 +11,7 @@ use super::stores::Ready;
 use crate::cluster::SharedCluster;
 use crate::cluster::etcd::{EtcdCluster, EtcdSettings};
 use crate::cluster::single::SingleNode;
-use crate::config::{Config, Peers, SharedServers};
+use crate::config::{ClusterMode, Config, SharedServers};
 use crate::inspection::PeerServers;
 use crate::operations::{Readiness, Serving};
 use crate::queue::SharedQueue;
@@ -61,7 +61,7 @@ impl Joined {
 /// installation.
 pub(super) fn peer_servers(config: &Config, context: &Context) -> Option<PeerServers> {
     let (queue, cluster) = (context.queue.clone(), context.cluster.clone());
-    matches!(config.peers, Peers::Cluster(_)).then_some(PeerServers { queue, cluster })
+    matches!(config.peers, ClusterMode::Cluster(_)).then_some(PeerServers { queue, cluster })
 }
 
 /// Connects to the queue and joins the cluster. The servers need not be reachable yet.
@@ -73,7 +73,7 @@ pub(super) fn join(
     tasks: &Tasks,
 ) -> Result<Joined, StartError> {
     let replica = name(random);
-    let Peers::Cluster(shared) = &config.peers else {
+    let ClusterMode::Cluster(shared) = &config.peers else {
         let cluster = Arc::new(SingleNode::new(replica.clone(), ready.shards));
         let queue = Measured::new(Arc::new(MemoryQueue::new()), clock.clone());
         return Ok(Joined { queue: Arc::new(queue), cluster, replica });
@@ -112,7 +112,7 @@ pub(super) fn wait_for(
     tasks: &Tasks,
 ) {
     let (store, cluster) = (context.store.clone(), context.cluster.clone());
-    let alone = matches!(config.peers, Peers::Alone);
+    let alone = matches!(config.peers, ClusterMode::Alone);
     let queue = (!alone).then(|| context.queue.clone());
     let serving = Serving { store, queue, cluster, replica: context.replica.clone() };
     if alone {

@@ -21,10 +21,10 @@ mod copy;
 mod doctor;
 mod encryption_keys;
 mod error;
-mod front;
 mod listen;
 mod observer;
 mod overview;
+mod public_listener;
 mod restored;
 mod signals;
 mod stages;
@@ -58,8 +58,8 @@ use crate::runtime::{Clock, Random, Tasks};
 use crate::schedules::Schedules;
 use crate::store::sqlite::ServerLock;
 use canary::CanaryStart;
-use front::{Commands, Front};
 use listen::Listeners;
+use public_listener::{Commands, PublicListener};
 use stages::Stages;
 use store_lease::StoreLease;
 use time::TimeKeeper;
@@ -135,7 +135,7 @@ impl App {
         let canary = CanaryStart::new(config, operations);
         let readiness = Readiness::starting(clock.clone());
         let shown = (&readiness, canary.arrivals());
-        front::serve_operations(config, watch, &clock, shown, listeners.operations);
+        public_listener::serve_operations(config, watch, &clock, shown, listeners.operations);
 
         let open = OpenStore::open(config, &random).await?;
         let lock = open.lock()?;
@@ -162,7 +162,7 @@ impl App {
         let lease = StoreLease::start(config, &context, tasks);
 
         let tasks = tasks.clone();
-        let front = Front {
+        let public_listener = PublicListener {
             store,
             queue: context.queue.clone(),
             channels,
@@ -175,7 +175,7 @@ impl App {
             runner: executor.as_ref().map(|executor| Arc::new(executor.starter()) as _),
             servers: coordination::peer_servers(config, &context),
         };
-        let commands = front.serve(config, listeners.public);
+        let commands = public_listener.serve(config, listeners.public);
         coordination::wait_for(config, &context, &readiness, &tasks);
         let replica = &context.replica;
         match public {

@@ -2,7 +2,7 @@
 
 use super::stores::OpenStore;
 use crate::cluster::etcd::look;
-use crate::config::{Config, Peers};
+use crate::config::{ClusterMode, Config};
 use crate::domain::Timestamp;
 use crate::inspection::{ServersOverview, StoreState};
 use crate::queue::redis;
@@ -19,7 +19,7 @@ pub async fn overview(config: &Config, clock: &Clock) -> ServersOverview {
         told
     };
     let peers = async {
-        let Peers::Cluster(shared) = &config.peers else { return (None, None) };
+        let ClusterMode::Cluster(shared) = &config.peers else { return (None, None) };
         let (queue, cluster) =
             tokio::join!(redis::ask(&shared.queue, clock.clone()), look(&shared.cluster, clock));
         let queue = queue.map_err(|error| error.to_string());

@@ -9,7 +9,7 @@ use super::StartError;
 use super::observer::Observer;
 use super::time::TimeKeeper;
 use crate::channels::Channels;
-use crate::config::{Config, Peers};
+use crate::config::{ClusterMode, Config};
 use crate::executor::{self, Executor};
 use crate::notify::{self, Notifier};
 use crate::outbound::Client;
@@ -51,7 +51,7 @@ pub(super) async fn sweep(
     if !config.roles.scheduler && !config.roles.executor {
         return Ok(());
     }
-    let alone = matches!(config.peers, Peers::Alone);
+    let alone = matches!(config.peers, ClusterMode::Alone);
     let retry = config.executor.retry;
     let mut sweeper = JobRescuer::new(context.clone(), retry, random.clone(), alone);
     while alone
@@ -117,7 +117,7 @@ impl Stages<'_> {
             public_url: config.users.public_url.clone(),
             hint: alerts,
         };
-        let alone = matches!(config.peers, Peers::Alone);
+        let alone = matches!(config.peers, ClusterMode::Alone);
         Notifier::new(config.notify.clone(), parts, alone, tasks).start(tasks);
     }
 }

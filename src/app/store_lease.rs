@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::stages;
-use crate::config::{Config, Peers};
+use crate::config::{ClusterMode, Config};
 use crate::runtime::{TaskKind, Tasks};
 use crate::scheduler::{Context, LeaderReplacer};
 use crate::store::SharedStore;
@@ -22,7 +22,7 @@ pub(super) struct StoreLease {
 impl StoreLease {
     /// Starts the loop that renews the lease. Returns `None` if the replica works alone.
     pub(super) fn start(config: &Config, context: &Context, tasks: &Tasks) -> Option<Self> {
-        let Peers::Cluster(_) = config.peers else { return None };
+        let ClusterMode::Cluster(_) = config.peers else { return None };
         let (lease_time, leads) = (config.executor.claim_time, config.roles.scheduler);
         let replacer = LeaderReplacer::new(context.clone(), lease_time, leads);
         let renewals = stages::run(tasks, TaskKind::Upkeep, context, Arc::default(), replacer);

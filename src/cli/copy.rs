@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::config::warn;
-use super::progress::Meter;
+use super::progress::ProgressDisplay;
 use super::settings::{CopyTarget, SettingArgs};
 use super::{CliError, output};
 use crate::app::{Copied, CopiedTable, copy};
@@ -29,7 +29,7 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
     warn(&to.warnings);
     let (from, to) = (from.config, to.config);
     let (clock, random) = (Clock::system(), Random::system());
-    let mut meter = Meter::new(clock.clone());
+    let mut meter = ProgressDisplay::new(clock.clone());
     let copied = copy(&from, &to, &clock, &random, |progress| {
         meter.show(progress.table.name(), progress.done, progress.total);
     })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::operator::{accounts, operator, refused};
-use super::progress::Meter;
+use super::progress::ProgressDisplay;
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};
 use crate::accounts::Accounts;
@@ -83,7 +83,7 @@ fn ask(account: &Account) -> Result<(), CliError> {
 /// Waits until no rows are left. Returns the total number of rows.
 async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
     let clock = Clock::system();
-    let mut meter = Meter::new(clock.clone());
+    let mut meter = ProgressDisplay::new(clock.clone());
     let left = async || {
         accounts.rows_left(account).await.map_err(|error| {
             let name = &account.name;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use crate::config::Mistakes;
+use crate::config::ConfigErrors;
 
 /// The reason why a command failed: one sentence that includes the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +39,8 @@ impl CliError {
     }
 }
 
-impl From<Mistakes> for CliError {
-    fn from(mistakes: Mistakes) -> Self {
+impl From<ConfigErrors> for CliError {
+    fn from(mistakes: ConfigErrors) -> Self {
         Self::usage(mistakes)
     }
 }

@@ -13,12 +13,12 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 const BAR: &str = "{msg:17} [{bar:40}] {pos}/{len} rows, {eta} left";
 
 /// Shows the progress of a command, in rows.
-pub(super) enum Meter {
+pub(super) enum ProgressDisplay {
     Bar(ProgressBar),
     Lines { clock: Clock, next: Duration },
 }
 
-impl Meter {
+impl ProgressDisplay {
     pub(super) fn new(clock: Clock) -> Self {
         if std::io::stderr().is_terminal() {
             let style = ProgressStyle::with_template(BAR).expect("a template");

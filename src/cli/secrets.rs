@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Subcommand;
 
 use super::operator::operator;
-use super::progress::Meter;
+use super::progress::ProgressDisplay;
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output, store};
 use crate::app::new_key;
@@ -82,7 +82,7 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
             AuditContext { now, author: operator(), entry: AuditId::new(now, bits) };
         store.enter_rotation(&audit_context).await.map_err(CliError::failed)?;
     }
-    let mut meter = Meter::new(clock);
+    let mut meter = ProgressDisplay::new(clock);
     let done = reseal(&store, total, &mut meter).await;
     meter.clear();
     let done = done?;
@@ -113,7 +113,7 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
 async fn reseal(
     store: &SharedStore,
     total: u64,
-    meter: &mut Meter,
+    meter: &mut ProgressDisplay,
 ) -> Result<ResealResult, CliError> {
     let mut done = ResealResult::default();
     for table in SealedTable::ALL {

@@ -2,7 +2,7 @@
 
 use super::document::{DocumentLine, lines, settings};
 use super::reader::{Raw, SettingsReader};
-use super::{Config, Mistakes, plans};
+use super::{Config, ConfigErrors, plans};
 
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
@@ -15,13 +15,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    pub(super) fn check(config: Config, reader: SettingsReader) -> Result<Self, Mistakes> {
+    pub(super) fn check(config: Config, reader: SettingsReader) -> Result<Self, ConfigErrors> {
         let commented = commented(&reader);
         let gathered = reader.finish();
         if gathered.mistakes.is_empty() {
             Ok(Self { config, warnings: gathered.warnings, commented })
         } else {
-            Err(Mistakes(gathered.mistakes))
+            Err(ConfigErrors(gathered.mistakes))
         }
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 
 /// One mistake in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake(String);
+pub struct ConfigError(String);
 
-impl Mistake {
+impl ConfigError {
     /// Creates a mistake: `what` is wrong with the setting, file or variable called `name`.
     pub(super) fn new(name: &str, what: &str) -> Self {
         // Names can come from a file or the environment. Control characters in them must not break
@@ -27,15 +27,15 @@ fn printable(letter: char) -> impl Iterator<Item = char> {
 
 /// All mistakes, one per line. Secrets in values are hidden.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Mistakes(pub Vec<Mistake>);
+pub struct ConfigErrors(pub Vec<ConfigError>);
 
-impl fmt::Display for Mistakes {
+impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.len() {
             1 => write!(f, "a mistake in the configuration:")?,
             count => write!(f, "{count} mistakes in the configuration:")?,
         }
-        self.0.iter().try_for_each(|Mistake(text)| write!(f, "\n  {text}"))
+        self.0.iter().try_for_each(|ConfigError(text)| write!(f, "\n  {text}"))
     }
 }
 

@@ -30,12 +30,12 @@ use std::time::Duration;
 
 pub use document::{Setting, settings};
 pub use effective::Loaded;
-pub use errors::{Mistake, Mistakes};
+pub use errors::{ConfigError, ConfigErrors};
 pub use execution::Rate;
 pub use listeners::{Http, Ops};
 pub use secrets::{OTHERS, others_can_read};
 pub use sources::{Sources, no_color};
-pub use stores::{Peers, SharedServers, Store};
+pub use stores::{ClusterMode, SharedServers, Store};
 
 use crate::accounts::{OidcSettings, UserSettings};
 use crate::channels::ChannelSettings;
@@ -70,7 +70,7 @@ pub struct Config {
     /// The settings of the store.
     pub store: Store,
     /// The other replicas of the cluster, if this process belongs to one.
-    pub peers: Peers,
+    pub peers: ClusterMode,
     /// The number of shards with which a new store is set up.
     pub shards: u16,
     /// Makes `serve` apply the store's migrations.
@@ -118,7 +118,7 @@ pub struct Roles {
 ///
 /// # Errors
 /// Returns all mistakes of the configuration.
-pub fn load(sources: &Sources) -> Result<Loaded, Mistakes> {
+pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
     load_for(sources, true)
 }
 
@@ -127,11 +127,11 @@ pub fn load(sources: &Sources) -> Result<Loaded, Mistakes> {
 ///
 /// # Errors
 /// Returns all mistakes of the configuration.
-pub fn load_part(sources: &Sources) -> Result<Loaded, Mistakes> {
+pub fn load_part(sources: &Sources) -> Result<Loaded, ConfigErrors> {
     load_for(sources, false)
 }
 
-fn load_for(sources: &Sources, whole: bool) -> Result<Loaded, Mistakes> {
+fn load_for(sources: &Sources, whole: bool) -> Result<Loaded, ConfigErrors> {
     let mut reader = SettingsReader::new(sources::gather(sources));
     let config = read(&mut reader, whole);
     Loaded::check(config, reader)
@@ -144,7 +144,7 @@ fn read(reader: &mut SettingsReader, whole: bool) -> Config {
     let stores::Stores { store, peers, shards, migrate } = stores::read(reader, &data_dir, whole);
     let roles = read_roles(reader);
     // A single process has no other replica that could run the missing roles.
-    let alone = matches!(peers, Peers::Alone) && reader.mistakes() == before;
+    let alone = matches!(peers, ClusterMode::Alone) && reader.mistakes() == before;
     let enough = roles.api && roles.scheduler && roles.executor;
     if whole && alone && !enough {
         let why = "must have api, scheduler and executor in a process that is alone (single:)";

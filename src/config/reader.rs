@@ -9,7 +9,7 @@ use figment::Figment;
 use figment::value::Value;
 
 use super::document::{Setting, setting};
-use super::errors::{Mistake, without_password};
+use super::errors::{ConfigError, without_password};
 use super::sources::{Gathered, SourceKind, defaults};
 
 /// A value as the source gives it. Environment variables and options only give texts.
@@ -81,7 +81,7 @@ impl SettingsReader {
             Some(origin) => format!(" ({origin})"),
             None => String::new(),
         };
-        self.gathered.mistakes.push(Mistake::new(&format!("{key} = {shown}{origin}"), why));
+        self.gathered.mistakes.push(ConfigError::new(&format!("{key} = {shown}{origin}"), why));
     }
 
     /// Records a warning about the value of `key`.
@@ -92,7 +92,7 @@ impl SettingsReader {
 
     /// Records a mistake about `name`, which is not in the list of settings.
     pub(super) fn wrong(&mut self, name: &str, why: &str) {
-        self.gathered.mistakes.push(Mistake::new(name, why));
+        self.gathered.mistakes.push(ConfigError::new(name, why));
     }
 
     /// Returns the tables of a section whose table names the operator chooses, with their names.

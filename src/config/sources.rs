@@ -9,7 +9,7 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::document::{DEFAULTS, DEV, PLANS, settings};
-use super::errors::Mistake;
+use super::errors::ConfigError;
 
 /// The environment variable that names the configuration file.
 const FILE_VARIABLE: &str = "PUNCTUAL_CONFIG";
@@ -97,7 +97,7 @@ pub(super) struct Gathered {
     /// The path of the configuration file, if there is one.
     pub file: Option<PathBuf>,
     /// The mistakes in the sources. Invalid values are added later, when they are read.
-    pub mistakes: Vec<Mistake>,
+    pub mistakes: Vec<ConfigError>,
     /// Warnings for the operator about things that are not mistakes.
     pub warnings: Vec<String>,
 }
@@ -158,7 +158,7 @@ impl Gathered {
             } else if let Some(setting) = settings().iter().find(|known| known.variable == name) {
                 match value.to_str() {
                     Some(value) => drop(found.insert(setting.key, value.to_owned())),
-                    None => self.mistakes.push(Mistake::new(&name, "must be text in UTF-8")),
+                    None => self.mistakes.push(ConfigError::new(&name, "must be text in UTF-8")),
                 }
             } else {
                 let known = settings().iter().map(|known| known.variable.as_str());
@@ -177,14 +177,14 @@ impl Gathered {
             let known = settings().iter().map(|setting| setting.key);
             if !known.clone().any(|known| known == key) {
                 let hint = similar(&key, known);
-                self.mistakes.push(Mistake::new(&key, &format!("is not a setting{hint}")));
+                self.mistakes.push(ConfigError::new(&key, &format!("is not a setting{hint}")));
             }
         }
     }
 }
 
-fn read_file(path: &Path) -> Result<Dict, Mistake> {
-    let wrong = |what: &str| Mistake::new(&path.display().to_string(), what);
+fn read_file(path: &Path) -> Result<Dict, ConfigError> {
+    let wrong = |what: &str| ConfigError::new(&path.display().to_string(), what);
     let text = std::fs::read_to_string(path)
         .map_err(|error| wrong(&format!("the file cannot be read: {error}")))?;
     read_toml(&text).map_err(|error| wrong(&format!("the file is not TOML: {error}")))

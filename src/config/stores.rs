@@ -48,7 +48,7 @@ impl fmt::Display for Store {
 
 /// The other replicas that this process works with.
 #[derive(Clone, Debug)]
-pub enum Peers {
+pub enum ClusterMode {
     /// There are none: queue and cluster are inside this process.
     Alone,
     /// The replicas share a queue and find each other through etcd.
@@ -69,7 +69,7 @@ pub struct SharedServers {
 /// The settings of the store and of the other replicas.
 pub(super) struct Stores {
     pub(super) store: Store,
-    pub(super) peers: Peers,
+    pub(super) peers: ClusterMode,
     pub(super) shards: u16,
     pub(super) migrate: bool,
 }
@@ -89,12 +89,13 @@ pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) ->
         check_mix(reader, &store, queue.is_some(), cluster.is_some());
     }
     let (peers, usual) = match (queue, cluster) {
-        (Some(queue), Some(cluster)) => {
-            (Peers::Cluster(Box::new(SharedServers { queue, cluster, lease_time })), SHARDS_SHARED)
-        }
+        (Some(queue), Some(cluster)) => (
+            ClusterMode::Cluster(Box::new(SharedServers { queue, cluster, lease_time })),
+            SHARDS_SHARED,
+        ),
         // A command that needs only the store may be given a cluster's store alone.
-        _ if matches!(store, Store::Postgres(_)) => (Peers::Alone, SHARDS_SHARED),
-        _ => (Peers::Alone, SHARDS_ALONE),
+        _ if matches!(store, Store::Postgres(_)) => (ClusterMode::Alone, SHARDS_SHARED),
+        _ => (ClusterMode::Alone, SHARDS_ALONE),
     };
     let shards = if shards == 0 { usual } else { shards };
     Stores { store, peers, shards, migrate }

@@ -27,7 +27,7 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("executor/attempt_registry", "Attempts", "(JobId,u8)", "running attempts: no data of them is read"),
     ("executor/capacity/slots", "SlotState", "HostKey", "hosts: numbers of attempts"),
     ("executor/capacity/slots", "SlotState", "Cap", "caps of an account or a host: the times at which they were full"),
-    ("executor/intake/start", "Start", "JobId", "slots of the tickets of one call"),
+    ("executor/intake/attempt_starter", "AttemptStarter", "JobId", "slots of the tickets of one call"),
     ("outbound/clients", "Clients", "ClientKey", "the account and the origin"),
     ("queue/memory/due", "DueIndex", "ScheduleId", "next ticks"),
     ("queue/memory/run_queue", "Left", "HostKey", "hosts: numbers of attempts"),

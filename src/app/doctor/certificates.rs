@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use super::Diagnosis;
 use crate::app::certificates::{CertificateFile, Certificates};
-use crate::config::{Config, Peers, Store};
+use crate::config::{ClusterMode, Config, Store};
 use crate::domain::Timestamp;
 use crate::domain::certificate::expiry;
 use crate::domain::finding::Finding;
@@ -86,7 +86,7 @@ fn servers(config: &Config) -> Vec<CertifiedServer> {
     if let Store::Postgres(settings) = &config.store {
         add("store.url", settings.tls_server().into_iter().collect(), true);
     }
-    if let Peers::Cluster(shared) = &config.peers {
+    if let ClusterMode::Cluster(shared) = &config.peers {
         add("queue.url", shared.queue.tls_servers(), false);
         add("cluster.url", shared.cluster.tls_servers(), false);
     }

@@ -10,7 +10,7 @@ mod oidc;
 mod secrets;
 
 use crate::cluster::etcd;
-use crate::config::{Config, Peers, Store};
+use crate::config::{ClusterMode, Config, Store};
 use crate::domain::finding::Finding;
 use crate::queue::redis;
 use crate::runtime::Clock;
@@ -62,7 +62,7 @@ async fn of_store(config: &Config, replicas: u32, clock: &Clock) -> Vec<Diagnosi
 
 /// Checks the queue and the cluster, and returns the number of replicas that are alive.
 async fn of_peers(config: &Config, clock: &Clock) -> (Vec<Diagnosis>, u32) {
-    let Peers::Cluster(shared) = &config.peers else { return (Vec::new(), 0) };
+    let ClusterMode::Cluster(shared) = &config.peers else { return (Vec::new(), 0) };
     let (queue, cluster) =
         tokio::join!(redis::check_up(&shared.queue, clock), etcd::check_up(&shared.cluster, clock));
     let alive = cluster.seen.map_or(0, |seen| seen.members.len());

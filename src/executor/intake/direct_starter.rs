@@ -13,7 +13,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::start::Start;
+use super::attempt_starter::AttemptStarter;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
@@ -70,8 +70,14 @@ impl DirectStarter {
         outcomes: mpsc::Sender<FinishedAttempt>,
         slots: HashMap<JobId, Slot>,
         leased: Moment,
-    ) -> Start {
-        Start { shared: self.shared.clone(), outcomes, tasks: self.tasks.clone(), slots, leased }
+    ) -> AttemptStarter {
+        AttemptStarter {
+            shared: self.shared.clone(),
+            outcomes,
+            tasks: self.tasks.clone(),
+            slots,
+            leased,
+        }
     }
 
     /// Takes slots for those of the tickets that may start past the queue; for none after a stop
@@ -173,7 +179,7 @@ impl FiringResult {
 /// Fires a batch, claims its jobs and starts them. After a lost answer, another task asks for the
 /// claims, and the leader goes on.
 async fn run(
-    mut start: Start,
+    mut start: AttemptStarter,
     fences: Vec<Fence>,
     firings: Vec<Firing>,
     _coming: AnnouncedAttempts,

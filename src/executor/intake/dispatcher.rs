@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::start::Start;
+use super::attempt_starter::AttemptStarter;
 use crate::domain::Timestamp;
 use crate::domain::ticket::Ticket;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
@@ -68,7 +68,7 @@ impl Dispatcher {
     fn start(&self, tickets: Vec<Ticket>, leased: Moment) -> JoinHandle<Option<Claiming>> {
         let now = self.shared.clock.monotonic();
         let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket, now)));
-        let start = Start {
+        let start = AttemptStarter {
             slots: slots.collect(),
             shared: self.shared.clone(),
             outcomes: self.outcomes.clone(),

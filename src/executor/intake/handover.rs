@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::attempt_starter::AttemptStarter;
 use super::direct_starter::DirectStarter;
-use super::start::Start;
 use crate::domain::ticket::Ticket;
 use crate::executor::BATCH;
 use crate::runtime::TaskKind;
@@ -111,7 +111,7 @@ impl Handover {
 
 /// Takes slots for the tickets that may start; `None` while the clock is not trusted, after a stop
 /// has begun, or without a lease.
-async fn find_room(starter: &DirectStarter, tickets: &[Ticket]) -> Option<Start> {
+async fn find_room(starter: &DirectStarter, tickets: &[Ticket]) -> Option<AttemptStarter> {
     let is_believed = starter.shared().clock.is_believed();
     let outcomes = starter.outcomes().filter(|_| is_believed)?;
     let leased = starter.shared().lease.ensure().await.ok()?;
@@ -119,7 +119,7 @@ async fn find_room(starter: &DirectStarter, tickets: &[Ticket]) -> Option<Start>
     Some(starter.start(outcomes, slots, leased))
 }
 
-async fn claim(start: Option<Start>, tickets: &[Ticket]) {
+async fn claim(start: Option<AttemptStarter>, tickets: &[Ticket]) {
     let Some(start) = start.filter(|_| !tickets.is_empty()) else { return };
     if let Err(error) = start.claim_and_begin(tickets).await {
         tracing::warn!(%error, jobs = tickets.len(), "jobs not claimed, leaving them to the sweep");

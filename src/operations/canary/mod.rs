@@ -181,13 +181,13 @@ impl Worker for Canary {
 }
 
 /// Suspends the canary's account, if it exists. Runs once, when the canary is switched off.
-pub struct Rest {
+pub struct CanarySuspender {
     store: SharedStore,
     random: Random,
     is_done: bool,
 }
 
-impl Rest {
+impl CanarySuspender {
     /// Creates a worker that suspends the canary's account in `store`.
     pub fn new(store: SharedStore, random: Random) -> Self {
         Self { store, random, is_done: false }
@@ -195,7 +195,7 @@ impl Rest {
 }
 
 #[async_trait]
-impl Worker for Rest {
+impl Worker for CanarySuspender {
     async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
         if !self.is_done {
             let found = self.store.account(account()).await?;

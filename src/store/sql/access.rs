@@ -17,12 +17,12 @@ use crate::store::{Result, Sealer};
 pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = SqlResult<T>> + Send + 'c>>;
 
 /// A unit of work. The adapter may run it again after a conflict with a concurrent transaction.
-pub(in crate::store) trait Work<T>:
+pub(in crate::store) trait UnitOfWork<T>:
     for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
 {
 }
 
-impl<T, W> Work<T> for W where
+impl<T, W> UnitOfWork<T> for W where
     W: for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
 {
 }
@@ -37,21 +37,21 @@ pub(in crate::store) trait Access: Send + Sync {
     fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send;
 
     /// Runs several statements that only read, on one snapshot.
     fn snapshot<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send;
 
     /// Runs statements that only read and may take long.
     fn patient_read<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
         self.read(operation, work)
     }
@@ -61,7 +61,7 @@ pub(in crate::store) trait Access: Send + Sync {
         &self,
         operation: &'static str,
         rows: usize,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
         self.batch(operation, rows, work)
     }
@@ -71,14 +71,14 @@ pub(in crate::store) trait Access: Send + Sync {
         &self,
         operation: &'static str,
         rows: usize,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send;
 
     /// Runs a transaction that writes few rows.
     fn transaction<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
         self.batch(operation, 1, work)
     }
@@ -88,7 +88,7 @@ pub(in crate::store) trait Access: Send + Sync {
     fn impatient_transaction<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<Option<T>>> + Send {
         async move { self.transaction(operation, work).await.map(Some) }
     }
@@ -206,7 +206,7 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     fn history_transaction<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
         self.api().transaction(operation, work)
     }

@@ -7,7 +7,7 @@ use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::{ClaimedRun, Committed, Completion, End, Fate};
 
 /// The state of a job when one of its attempts ends.
-pub(in crate::store) struct Running {
+pub(in crate::store) struct RunningJob {
     /// The index of its completion in the batch.
     pub(in crate::store) place: usize,
     pub(in crate::store) schedule: ScheduleId,
@@ -19,7 +19,7 @@ pub(in crate::store) struct Running {
     pub(in crate::store) stop: u8,
 }
 
-impl Running {
+impl RunningJob {
     /// Returns the job of the completion at this index, as its claim reported it and as if nothing
     /// had changed it since; `None` if the completion lacks that data.
     pub(in crate::store) fn told(place: usize, completion: &Completion) -> Option<Self> {
@@ -63,8 +63,8 @@ pub(in crate::store) struct EndedJob {
 }
 
 impl Ending {
-    pub(in crate::store) fn new(running: &Running, completion: &Completion) -> Self {
-        let Running { place, schedule, shard, max_attempts, stop, .. } = *running;
+    pub(in crate::store) fn new(running: &RunningJob, completion: &Completion) -> Self {
+        let RunningJob { place, schedule, shard, max_attempts, stop, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {
             End::Succeeded => (JobStatus::Success, None, None),
             // The attempt may have failed by itself before it was aborted: a cancelled job counts

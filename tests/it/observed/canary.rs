@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual::domain::AuditId;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::UNLIMITED;
-use punctual::operations::canary::{Rest, account};
+use punctual::operations::canary::{CanarySuspender, account};
 use punctual::runtime::{Clock, Random, Worker};
 use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 use punctual::store::{SharedStore, WriteContext};
@@ -155,14 +155,14 @@ async fn a_check_that_cannot_rest_yet_rests_later_and_once() {
     let options = SqliteConnectOptions::new().filename(&path);
     let mut other = options.connect().await.expect("opened");
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.expect("locked");
-    let mut rest = Rest::new(store.clone(), random.clone());
-    rest.run_once(now).await.expect_err("the store is locked");
+    let mut suspender = CanarySuspender::new(store.clone(), random.clone());
+    suspender.run_once(now).await.expect_err("the store is locked");
     sqlx::query("ROLLBACK").execute(&mut other).await.expect("released");
     assert!(!is_suspended().await);
-    rest.run_once(now).await.expect("it can be written");
+    suspender.run_once(now).await.expect("it can be written");
     assert!(is_suspended().await);
     // An operator who resumes the account after that wants it to run.
     assert!(store.set_suspended(&write(), false).await.expect("resumed"));
-    rest.run_once(now).await.expect("there is nothing to do");
+    suspender.run_once(now).await.expect("there is nothing to do");
     assert!(!is_suspended().await);
 }

@@ -5,7 +5,7 @@ use sqlx::PgConnection;
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::postgres::connection::values::column;
-use crate::store::sql::ending::Running;
+use crate::store::sql::ending::RunningJob;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::read_rows;
 
@@ -43,7 +43,7 @@ pub(in crate::store::postgres) struct LockedState {
 }
 
 read_rows! {
-    Running {
+    RunningJob {
         place as i64, schedule: "schedule_id", shard, max_attempts as i16, started_at,
         attempt_started_at, stop as i16,
     }
@@ -53,7 +53,7 @@ read_rows! {
 /// The stored rows of a batch.
 pub(in crate::store::postgres) struct Rows {
     pub(in crate::store::postgres) states: Vec<LockedState>,
-    pub(in crate::store::postgres) running: Vec<Running>,
+    pub(in crate::store::postgres) running: Vec<RunningJob>,
 }
 
 impl Rows {
@@ -88,7 +88,7 @@ pub(in crate::store::postgres) async fn running(
     connection: &mut PgConnection,
     completions: &[(usize, &Completion)],
     query: &'static str,
-) -> SqlResult<Vec<Running>> {
+) -> SqlResult<Vec<RunningJob>> {
     if completions.is_empty() {
         return Ok(Vec::new());
     }

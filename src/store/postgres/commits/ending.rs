@@ -11,7 +11,7 @@ use super::runs::{CountedStates, count_runs};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults;
 use crate::store::sql::alert_rows::AlertState;
-use crate::store::sql::ending::{Ending, Running};
+use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::runs::counts;
 use crate::store::{Completion, StoreErrorKind};
@@ -63,7 +63,7 @@ async fn settle_unlocked(
 ) -> SqlResult<Settled> {
     let (mut running_jobs, mut untold) = (Vec::with_capacity(completions.len()), Vec::new());
     for (place, completion) in completions.iter().enumerate() {
-        match Running::told(place, completion) {
+        match RunningJob::told(place, completion) {
             Some(told) => running_jobs.push(told),
             None => untold.push((place, completion)),
         }
@@ -100,7 +100,7 @@ async fn settle_free(
 }
 
 /// Returns the ends in the order of the batch, because the streak of failures depends on it.
-fn endings(completions: &[Completion], mut running: Vec<Running>) -> SqlResult<Vec<Ending>> {
+fn endings(completions: &[Completion], mut running: Vec<RunningJob>) -> SqlResult<Vec<Ending>> {
     running.sort_unstable_by_key(|row| row.place);
     let damaged = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
     let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use super::batch::{LockedState, RUNNING, Rows, STATES};
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
-use crate::store::sql::ending::{Ending, Running};
+use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::SqlResult;
 
 static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));
@@ -45,7 +45,7 @@ pub(in crate::store::postgres) async fn lock_free(
     let free: HashSet<ScheduleId> = rows.states.iter().map(|state| state.schedule).collect();
     let there: HashSet<ScheduleId> = all.states.iter().map(|state| state.schedule).collect();
     let locked: HashSet<usize> = rows.running.iter().map(|row| row.place).collect();
-    let must_wait = |row: &&Running| {
+    let must_wait = |row: &&RunningJob| {
         let is_held = there.contains(&row.schedule) && !free.contains(&row.schedule);
         is_held || !locked.contains(&row.place)
     };

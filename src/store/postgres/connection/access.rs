@@ -9,7 +9,7 @@ use super::options::options;
 use super::pool::{PostgresConnections, Within};
 use crate::domain::AccountId;
 use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
-use crate::store::sql::access::{Access, AdapterShared, Database, Work};
+use crate::store::sql::access::{Access, AdapterShared, Database, UnitOfWork};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
@@ -40,7 +40,7 @@ impl Database for PostgresStore {
     async fn history_transaction<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         let work = Arc::new(work);
         let done = self.run_with_days(&self.api, Within::Transaction, move |connection| {
@@ -71,7 +71,7 @@ impl Database for PostgresStore {
 }
 
 /// Runs work on the connection type that both databases share.
-async fn work_on<T>(connection: &mut PgConnection, work: &impl Work<T>) -> SqlResult<T> {
+async fn work_on<T>(connection: &mut PgConnection, work: &impl UnitOfWork<T>) -> SqlResult<T> {
     let mut connection = Connection::from(connection);
     work(&mut connection).await
 }
@@ -82,7 +82,7 @@ impl Access for PostgresConnections {
     async fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         self.run_shared(operation, Within::Statement, work).await
     }
@@ -90,7 +90,7 @@ impl Access for PostgresConnections {
     async fn snapshot<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         self.run_shared(operation, Within::Snapshot, work).await
     }
@@ -98,7 +98,7 @@ impl Access for PostgresConnections {
     async fn patient_read<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         let work = Arc::new(work);
         let read = self.patiently(PATIENCE, Within::Transaction, move |connection| {
@@ -115,7 +115,7 @@ impl Access for PostgresConnections {
         &self,
         operation: &'static str,
         _: usize,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         self.run_shared(operation, Within::Statement, work).await
     }
@@ -124,7 +124,7 @@ impl Access for PostgresConnections {
         &self,
         operation: &'static str,
         _: usize,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         self.run_shared(operation, Within::Transaction, work).await
     }
@@ -132,7 +132,7 @@ impl Access for PostgresConnections {
     async fn impatient_transaction<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<Option<T>> {
         match self.run_shared(operation, Within::Impatience, work).await {
             Err(error) if error.kind() == StoreErrorKind::Locked => Ok(None),
@@ -146,7 +146,7 @@ impl PostgresConnections {
         &self,
         operation: &'static str,
         within: Within,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         let work = Arc::new(work);
         let done = self.run(operation, within, move |connection| {

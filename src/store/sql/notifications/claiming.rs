@@ -5,8 +5,8 @@
 
 use sqlx::AssertSqlSafe;
 
+use super::chosen_deliveries::{ChosenDeliveries, FoundDelivery};
 use super::content::contents;
-use super::shares::{FoundDelivery, Shares};
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
@@ -51,7 +51,7 @@ async fn pick(
     connection: &mut Connection<'_>,
     claim: &DeliveryClaim,
 ) -> SqlResult<Vec<DeliveryId>> {
-    let mut shares = Shares::of(claim);
+    let mut shares = ChosenDeliveries::of(claim);
     for _ in 0..LOOKS {
         let full = shares.full_types();
         let query = due(connection.dialect(), !full.is_empty());

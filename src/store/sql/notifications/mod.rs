@@ -4,6 +4,7 @@
 //! schedule, deliveries by id.
 
 mod channels;
+mod chosen_deliveries;
 pub(in crate::store) mod claiming;
 mod content;
 mod contract;
@@ -12,7 +13,6 @@ mod planned;
 pub(in crate::store) mod preferences;
 mod raising;
 pub(in crate::store) mod relaying;
-mod shares;
 mod tries;
 pub(in crate::store) mod work;
 

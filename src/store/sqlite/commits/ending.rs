@@ -6,7 +6,7 @@ use sqlx::SqliteConnection;
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::sql::alert_rows::{AlertColumns, AlertState};
-use crate::store::sql::ending::{Ending, Running};
+use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of};
 use crate::store::{Completion, StoreErrorKind};
@@ -29,9 +29,9 @@ pub(in crate::store::sqlite) const RUNNING: &str = "
       AND j.claimed_by = unhex(e.value ->> 2)";
 
 impl RunningRow {
-    fn running(&self) -> Running {
+    fn running(&self) -> RunningJob {
         let &Self(place, schedule, shard, max, started, attempt_started, stop, ..) = self;
-        Running {
+        RunningJob {
             place,
             schedule: ScheduleId::from_bytes(schedule.0),
             shard: ShardId(shard),

@@ -7,7 +7,7 @@ use sqlx::{Connection as _, SqliteConnection};
 use super::readers::Readers;
 use super::writer::SqliteWriter;
 use crate::store::Result;
-use crate::store::sql::access::{Access, AdapterShared, Database, Work};
+use crate::store::sql::access::{Access, AdapterShared, Database, UnitOfWork};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sqlite::{SqliteStore, failed_in};
@@ -37,7 +37,7 @@ impl Access for SqliteConnections {
     async fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         let mut reader = self.readers.take().await.map_err(failed_in(operation))?;
         let outcome = work(&mut Connection::from(&mut *reader)).await;
@@ -47,7 +47,7 @@ impl Access for SqliteConnections {
     async fn snapshot<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         let mut reader = self.readers.take().await.map_err(failed_in(operation))?;
         let outcome = on_snapshot(&mut reader, &work).await;
@@ -58,7 +58,7 @@ impl Access for SqliteConnections {
         &self,
         operation: &'static str,
         rows: usize,
-        work: impl Work<T>,
+        work: impl UnitOfWork<T>,
     ) -> Result<T> {
         let written = self.writer.write(operation, rows, move |connection| {
             Box::pin(async move { work(&mut Connection::from(connection)).await })
@@ -67,7 +67,7 @@ impl Access for SqliteConnections {
     }
 }
 
-async fn on_snapshot<T>(reader: &mut SqliteConnection, work: &impl Work<T>) -> SqlResult<T> {
+async fn on_snapshot<T>(reader: &mut SqliteConnection, work: &impl UnitOfWork<T>) -> SqlResult<T> {
     let mut snapshot = reader.begin().await?;
     work(&mut Connection::from(&mut *snapshot)).await
 }

@@ -23,7 +23,7 @@ use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of, tri
 use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind};
 
 /// A schedule as it is stored when it is fired.
-struct Stored {
+struct StoredSchedule {
     id: ScheduleId,
     account: AccountId,
     version: VersionId,
@@ -49,10 +49,10 @@ struct StoredRow(
 );
 
 impl StoredRow {
-    fn stored(self, id: ScheduleId) -> Option<Stored> {
+    fn stored(self, id: ScheduleId) -> Option<StoredSchedule> {
         let Self(_, account, version, policy, next_tick, active, held, host, max_attempts, fired) =
             self;
-        Some(Stored {
+        Some(StoredSchedule {
             id,
             account: AccountId::from_bytes(account.0),
             version: VersionId::from_bytes(version.0),
@@ -176,7 +176,7 @@ async fn held(
         .collect())
 }
 
-fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
+fn is_current(schedule: &StoredSchedule, firing: &Firing, now: Timestamp) -> bool {
     schedule.next_tick == Some(firing.tick)
         && schedule.version == firing.version
         && firing.tick <= now
@@ -184,7 +184,7 @@ fn is_current(schedule: &Stored, firing: &Firing, now: Timestamp) -> bool {
 
 /// The schedules of a batch, as they are stored.
 struct StoredSchedules {
-    stored: HashMap<ScheduleId, Stored>,
+    stored: HashMap<ScheduleId, StoredSchedule>,
     /// The schedules whose rows cannot be read.
     damaged: HashSet<ScheduleId>,
 }
@@ -213,7 +213,7 @@ async fn read(
 async fn read_part(
     connection: &mut SqliteConnection,
     firings: &[Firing],
-) -> SqlResult<HashMap<ScheduleId, Stored>> {
+) -> SqlResult<HashMap<ScheduleId, StoredSchedule>> {
     let wanted = firings.iter().map(|firing| (firing.shard.0, hex(&firing.schedule)));
     let wanted: Vec<_> = wanted.collect();
     let rows: String =
@@ -253,7 +253,7 @@ struct FiringRows {
 
 impl FiringRows {
     /// Advances the next tick of a schedule, and places its jobs, oldest first.
-    fn advance(&mut self, now: Timestamp, mut schedule: Stored, firing: &Firing) {
+    fn advance(&mut self, now: Timestamp, mut schedule: StoredSchedule, firing: &Firing) {
         let (account, shard) = (schedule.account, firing.shard);
         let Placed { jobs, skips, overlapped } = schedule.standing.fire(firing);
         for (job, starts) in jobs {
@@ -305,7 +305,7 @@ impl FiringRows {
     }
 }
 
-impl Stored {
+impl StoredSchedule {
     fn job_row(
         &self,
         id: JobId,

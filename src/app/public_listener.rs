@@ -71,7 +71,7 @@ pub(super) struct Commands {
 }
 
 /// The dependencies of the public listener.
-pub(super) struct Front {
+pub(super) struct PublicListener {
     pub(super) store: SharedStore,
     pub(super) queue: SharedQueue,
     pub(super) client: Client,
@@ -86,7 +86,7 @@ pub(super) struct Front {
     pub(super) servers: Option<PeerServers>,
 }
 
-impl Front {
+impl PublicListener {
     /// Serves the public listener, if the replica has one, and returns the commands behind it.
     pub(super) fn serve(self, config: &Config, listener: Option<Bound>) -> Commands {
         let commands = self.commands(config);

@@ -12,7 +12,7 @@ pub(in crate::store) type FoundDelivery =
     (DeliveryId, AccountId, ChannelId, Option<ChannelType>, i64);
 
 /// The deliveries that a claim has chosen, and the limits for further ones.
-pub(in crate::store) struct Shares {
+pub(in crate::store) struct ChosenDeliveries {
     pub(in crate::store) left: u32,
     pub(in crate::store) picked: Vec<DeliveryId>,
     pub(in crate::store) busy: BTreeSet<ChannelId>,
@@ -22,7 +22,7 @@ pub(in crate::store) struct Shares {
     types: Vec<(ChannelType, u32)>,
 }
 
-impl Shares {
+impl ChosenDeliveries {
     pub(in crate::store) fn of(claim: &DeliveryClaim) -> Self {
         Self {
             left: claim.limit,

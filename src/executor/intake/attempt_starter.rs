@@ -33,7 +33,7 @@ pub(in crate::executor) struct RequestedClaim {
 }
 
 /// Jobs to claim and start, and what their attempts need.
-pub(in crate::executor) struct Start {
+pub(in crate::executor) struct AttemptStarter {
     pub(in crate::executor) shared: Arc<ExecutorShared>,
     pub(in crate::executor) outcomes: mpsc::Sender<FinishedAttempt>,
     pub(in crate::executor) tasks: Tasks,
@@ -42,7 +42,7 @@ pub(in crate::executor) struct Start {
     pub(in crate::executor) leased: Moment,
 }
 
-impl Start {
+impl AttemptStarter {
     /// Claims the tickets' jobs and starts those that were claimed.
     pub(in crate::executor) async fn claim_and_begin(
         mut self,
