@@ -47,7 +47,8 @@ pub(super) fn id_of<T: FromStr>(text: &str) -> Result<T, PageError> {
 }
 
 impl PageError {
-    fn status(&self) -> StatusCode {
+    /// Returns the status of the page.
+    pub(super) fn status(&self) -> StatusCode {
         match self {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::SignIn(_) => StatusCode::SEE_OTHER,
@@ -89,8 +90,8 @@ impl PageError {
             Self::Busy(why) => ("Try again", why.clone()),
             Self::Unavailable(_) => (
                 "Not available",
-                "A part of the service does not respond. Your change may not have been made: \
-                 check again in a moment."
+                "A part of the service does not respond. Try again in a moment. If you changed \
+                 something, check first whether the change was made."
                     .to_owned(),
             ),
             Self::Internal(_) => (
@@ -100,6 +101,11 @@ impl PageError {
                     .to_owned(),
             ),
         }
+    }
+
+    /// Returns the sentences that tell a person about the error.
+    pub(super) fn text(&self) -> String {
+        self.texts().1
     }
 
     fn page(&self, dashboard: &DashboardParts) -> Markup {

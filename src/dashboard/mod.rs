@@ -29,6 +29,7 @@ mod jobs;
 mod keys;
 mod members;
 mod overview;
+mod question;
 mod schedules;
 mod shell;
 mod table;

@@ -15,8 +15,18 @@ pub(super) enum Column<'a> {
 /// Renders a table, which scrolls sideways where it is too wide. Screen readers tell the caption; it
 /// is empty if a heading above says the same.
 pub(super) fn render(caption: &str, columns: &[Column<'_>], rows: &Markup) -> Markup {
+    framed("scroll", (caption, columns), rows)
+}
+
+/// Renders a table like [`render`] that narrow screens show as a list: each row is a block, in which
+/// cells with a `data-label` begin with it.
+pub(super) fn render_stacked(caption: &str, columns: &[Column<'_>], rows: &Markup) -> Markup {
+    framed("scroll stack", (caption, columns), rows)
+}
+
+fn framed(class: &str, (caption, columns): (&str, &[Column<'_>]), rows: &Markup) -> Markup {
     html! {
-        div.scroll tabindex="0" {
+        div class=(class) tabindex="0" {
             table {
                 @if !caption.is_empty() { caption.hidden { (caption) } }
                 thead {

@@ -39,6 +39,9 @@ export async function assertAccessible(page) {
 export async function judge(page, look, name) {
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(width <= page.viewportSize().width, `${width} px wide`);
+  const hidden = await page.locator(".stack").evaluateAll((tables) =>
+    tables.filter((table) => table.scrollWidth > table.clientWidth).map((table) => table.textContent));
+  assert.deepEqual(look.name === "phone" ? hidden : [], [], "a list of a page scrolls sideways");
   await assertAccessible(page);
   await keepPicture(page, `${name}-${look.name}`);
 }

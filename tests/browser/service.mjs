@@ -59,6 +59,7 @@ export async function startService(settings = {}) {
   });
   return {
     link,
+    folder,
     base: `http://127.0.0.1:${port}`,
     echo: `http://127.0.0.1:${ops}/echo`,
     output: () => output,

@@ -25,10 +25,11 @@ before(async () => {
     response.end(JSON.stringify(status === 200 ? { done: true } : { error: "the queue is full" }));
   });
   states = { outside: undefined };
-  for (const name of ["new", "busy", "viewer", "suspended"]) {
+  for (const name of ["new", "busy", "many", "viewer", "suspended"]) {
     const context = await browser.newContext({ timezoneId: "Europe/Berlin" });
     const page = await signUp(context, service, name);
     if (name === "busy") ids = await fill(page);
+    if (name === "many") await fillWithMany();
     if (name === "viewer") {
       await service.run("account", "add-user", "busy", "viewer@example.com", "--role", "viewer");
       await page.reload();
@@ -47,6 +48,25 @@ after(async () => {
   await target.stop();
   await service.stop();
 });
+
+/** Fills an account with more schedules than a page of the list has, and than one step changes. */
+async function fillWithMany() {
+  const { stdout } = await service.run("key", "create", "--account", "many", "--name", "deploy");
+  const { call } = startClient(service, stdout.match(/pnc_\w+/)[0]);
+  for (const [what, count] of [["Sync contacts of shop", 640], ["Report of region", 25]]) {
+    await call("POST", "/schedules/bulk", [...Array(count).keys()].map((number) => ({
+      name: `${what} ${number + 1}`, endpoint: `${target.url}works`, httpMethod: "POST",
+      cronExpression: "0 6 * * *", timezone: "Europe/Berlin",
+    })));
+  }
+}
+
+/** Chooses all schedules that match the filters, and presses a button. */
+async function chooseMatching(page, button) {
+  await page.getByLabel("Select all", { exact: true }).check();
+  await page.getByLabel(/Select all \d+ schedules/).check();
+  if (button) await page.getByRole("button", { name: button, exact: true }).click();
+}
 
 /** Fills an account with objects in many states, and returns their ids. */
 async function fill(page) {
@@ -79,6 +99,7 @@ async function fill(page) {
   const [running, cancelled] = [await run(waits), await run(waits)];
   await page.goto(`${service.base}/dashboard/jobs/${cancelled}`);
   await page.getByRole("button", { name: "Cancel job" }).click();
+  await page.getByRole("button", { name: "Cancel the job" }).click();
   for (const job of [success, over, failed]) await ended(job);
   await page.goto(`${service.base}/dashboard/schedules/${unused.id}/pause`);
   await page.getByLabel("Note").fill("until the new tariff is in the system");
@@ -108,9 +129,38 @@ const all = () => ({
   "busy-schedules": ["busy", "/schedules"],
   "busy-schedules-no-match": ["busy", "/schedules?q=nothing"],
   "busy-schedules-delete": ["busy", "/schedules", async (page) => {
-    await page.getByLabel("Select all").check();
+    await page.getByLabel("Select all", { exact: true }).check();
     await page.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("heading", { name: /^Delete/ }).waitFor();
+  }],
+  "busy-schedule-paused": ["busy", `/schedules/${ids.works}`, async (page) => {
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByText("The schedule is paused.").waitFor();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByText("The schedule is resumed.").waitFor();
+  }],
+  "many-schedules-chosen": ["many", "/schedules?q=shop", async (page) => chooseMatching(page)],
+  "many-schedules-pause": ["many", "/schedules?q=shop&state=enabled", async (page) => {
+    await chooseMatching(page, "Pause");
+    await page.getByRole("heading", { name: "Pause 640 schedules?" }).waitFor();
+  }],
+  "many-schedules-delete": ["many", "/schedules", async (page) => {
+    await chooseMatching(page, "Delete");
+    await page.getByRole("heading", { name: "Delete 665 schedules?" }).waitFor();
+  }],
+  "many-schedules-enabled": ["many", "/schedules?q=region", async (page) => {
+    await page.getByLabel("Select all", { exact: true }).check();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByText("Paused 25 schedules.").waitFor();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await page.getByText("Enabled 25 schedules.").waitFor();
+  }],
+  "many-schedules-step": ["many", "/schedules?q=shop", async (page) => {
+    // The form of the next step is not sent, so that the page stays.
+    await page.addInitScript(() => { HTMLFormElement.prototype.requestSubmit = () => {}; });
+    await chooseMatching(page, "Enable");
+    await page.getByRole("button", { name: "Enable 640 schedules" }).click();
+    await page.getByRole("button", { name: "Continue" }).waitFor();
   }],
   "busy-schedule-failing": ["busy", `/schedules/${ids.fails}`],
   "busy-schedule-unused": ["busy", `/schedules/${ids.unused}`],
@@ -123,6 +173,16 @@ const all = () => ({
   }],
   "busy-jobs": ["busy", "/jobs"],
   "busy-jobs-no-match": ["busy", "/jobs?trigger=retry"],
+  "busy-jobs-of-schedule": ["busy", "/jobs", async (page) => {
+    await page.getByLabel("Schedule", { exact: true }).fill("old h");
+    await page.getByRole("button", { name: "Filter" }).click();
+    await page.getByText("Schedule: Old hook").waitFor();
+  }],
+  "busy-jobs-several-schedules": ["busy", "/jobs?name=s"],
+  "busy-job-cancel": ["busy", `/jobs/${ids.running}`, async (page) => {
+    await page.getByRole("button", { name: "Cancel job" }).click();
+    await page.getByRole("heading", { name: /^Cancel the job of/ }).waitFor();
+  }],
   "busy-job-success": ["busy", `/jobs/${ids.success}`],
   "busy-job-failed": ["busy", `/jobs/${ids.failed}`],
   "busy-job-running": ["busy", `/jobs/${ids.running}`],
@@ -139,6 +199,27 @@ const all = () => ({
     await page.getByRole("link", { name: "Revoke" }).first().click();
     await page.getByRole("heading", { name: /^Revoke the key/ }).waitFor();
   }],
+  "busy-key-rotate": ["busy", "/keys", async (page) => {
+    await page.getByRole("button", { name: "Rotate" }).first().click();
+    await page.getByRole("heading", { name: /^Rotate the key/ }).waitFor();
+  }],
+  "busy-key-new": ["busy", "/keys", async (page) => {
+    await page.getByLabel("Name").fill("reports");
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByRole("heading", { name: "Your new key" }).waitFor();
+  }],
+  "busy-channel-secret": ["busy", `/channels/${ids.channel}`, async (page) => {
+    await page.getByText("Replace the signing secret").click();
+    await page.getByRole("button", { name: "Replace secret" }).click();
+    await page.getByRole("heading", { name: /^Replace the signing secret/ }).waitFor();
+  }],
+  "busy-channel-secret-new": ["busy", `/channels/${ids.channel}`, async (page) => {
+    await page.getByText("Replace the signing secret").click();
+    await page.getByRole("button", { name: "Replace secret" }).click();
+    await page.getByRole("heading", { name: /^Replace the signing secret/ }).waitFor();
+    await page.getByRole("button", { name: "Replace secret" }).click();
+    await page.locator(".copy").first().waitFor();
+  }],
   "busy-key-refused": ["busy", "/keys", async (page) => {
     await unchecked(page, "Create key");
   }],
@@ -146,6 +227,14 @@ const all = () => ({
   "busy-account-refused": ["busy", "/account", async (page) => {
     await page.getByLabel("E-mail address").fill("not an address");
     await unchecked(page, "Invite");
+  }],
+  "busy-account-rotate": ["busy", "/account", async (page) => {
+    await page.getByRole("button", { name: "Rotate" }).click();
+    await page.getByRole("heading", { name: "Rotate the signing secret?" }).waitFor();
+  }],
+  "busy-member-remove": ["busy", "/account", async (page) => {
+    await page.getByRole("button", { name: "Remove" }).first().click();
+    await page.getByRole("heading", { name: "Remove viewer@example.com?" }).waitFor();
   }],
   "busy-account-secrets": ["busy", "/account", async (page) => {
     await page.getByRole("button", { name: "Show the secrets" }).click();

@@ -6,8 +6,9 @@ use axum::response::Response;
 use super::page::{AccountForms, render};
 use crate::accounts::UserError;
 use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::question::{Question, is_sure};
 use crate::dashboard::visitor::Visitor;
-use crate::dashboard::{Dashboard, PageError, id_of, shell};
+use crate::dashboard::{Dashboard, PageError, id_of, question, shell};
 use crate::domain::field_errors::FieldErrors;
 use crate::domain::user::Role;
 use crate::domain::{InvitationId, UserId};
@@ -43,12 +44,54 @@ pub(super) async fn remove(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
     Path(user): Path<String>,
+    fields: FormFields,
 ) -> Result<Response, PageError> {
     let user: UserId = id_of(&user)?;
     let (visit, account) = (&visitor.visit, visitor.account());
+    if !is_sure(&fields) {
+        return ask_to_remove(&dashboard, &visitor, user).await;
+    }
     dashboard.users.remove_member(visit, account, user).await.map_err(not_done)?;
     let next = if user == visit.session.user { "" } else { "/account" };
     Ok(shell::redirect(&dashboard.path(next)))
+}
+
+/// Asks before a member is removed: only an invitation brings a member back.
+async fn ask_to_remove(
+    dashboard: &Dashboard,
+    visitor: &Visitor,
+    user: UserId,
+) -> Result<Response, PageError> {
+    let is_self = user == visitor.visit.session.user;
+    if !is_self {
+        visitor.needs(Role::Owner)?;
+    }
+    let members = dashboard.users.members(&visitor.visit, visitor.account()).await;
+    let members = members.map_err(not_done)?;
+    let member = members.iter().find(|one| one.user == user).ok_or(PageError::NotFound)?;
+    let account = &visitor.membership.name;
+    let (title, text) = if is_self {
+        (
+            format!("Leave the account {account}?"),
+            "You no longer see it. Only an owner can invite you again. API keys stay.",
+        )
+    } else {
+        (
+            format!("Remove {}?", member.email),
+            "The user no longer sees this account, and comes back only by a new invitation. API \
+             keys stay: revoke those that the user knows.",
+        )
+    };
+    let question = Question {
+        entry: "Account",
+        title: &title,
+        text,
+        page: &format!("/account/members/{user}/remove"),
+        fields: &[],
+        button: if is_self { "Leave the account" } else { "Remove the member" },
+        keep: ("Cancel", "/account"),
+    };
+    Ok(question::ask(dashboard, visitor, &question))
 }
 
 pub(super) async fn invite(
@@ -79,9 +122,25 @@ pub(super) async fn take_back(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
     Path(id): Path<String>,
+    fields: FormFields,
 ) -> Result<Response, PageError> {
     let id: InvitationId = id_of(&id)?;
     let (visit, account) = (&visitor.visit, visitor.account());
+    if !is_sure(&fields) {
+        visitor.needs(Role::Owner)?;
+        let invitations = dashboard.users.invitations(visit, account).await.map_err(not_done)?;
+        let found = invitations.iter().find(|one| one.id == id).ok_or(PageError::NotFound)?;
+        let question = Question {
+            entry: "Account",
+            title: &format!("Revoke the invitation of {}?", found.email),
+            text: "The link in the mail stops working. To invite the person, send another one.",
+            page: &format!("/account/invitations/{id}/take-back"),
+            fields: &[],
+            button: "Revoke the invitation",
+            keep: ("Keep it", "/account"),
+        };
+        return Ok(question::ask(&dashboard, &visitor, &question));
+    }
     dashboard.users.take_back_invitation(visit, account, id).await.map_err(not_done)?;
     Ok(shell::redirect(&dashboard.path("/account")))
 }

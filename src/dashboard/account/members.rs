@@ -26,7 +26,7 @@ pub(super) fn section(
 ) -> Markup {
     html! {
         h2 #members { "Members" }
-        (table::render(
+        (table::render_stacked(
             "Members of the account",
             &[Text("E-mail address"), Text("Role"), Text("Since"), Text("Change")],
             &html! {
@@ -46,12 +46,11 @@ fn row(dashboard: &DashboardParts, visitor: &Visitor, member: &AccountMember) ->
         tr {
             th scope="row" { (member.email) @if is_self { " (you)" } }
             td { @if is_owner { (role_form(&action("role"), member)) } @else { (member.role) } }
-            td { (time::instant(member.since, visitor.zone)) }
+            td data-label="Since" { (time::instant(member.since, visitor.zone)) }
             td {
                 @if is_owner || is_self {
                     form.inline method="post" action=(action("remove")) {
-                        button.quiet type="submit"
-                            data-confirm={ (remove) ": " (member.email) "?" } { (remove) }
+                        button.quiet type="submit" { (remove) }
                     }
                 }
             }
@@ -103,7 +102,7 @@ fn invitation_table(
     invitations: &[Invitation],
 ) -> Markup {
     html! {
-        (table::render(
+        (table::render_stacked(
             "Open invitations, newest first",
             &[
                 Text("E-mail address"),
@@ -118,8 +117,8 @@ fn invitation_table(
                     tr {
                         th scope="row" { (one.email) }
                         td { (one.role) }
-                        td { (time::instant(one.created_at, visitor.zone)) }
-                        td { (time::instant(one.expires_at, visitor.zone)) }
+                        td data-label="Invited" { (time::instant(one.created_at, visitor.zone)) }
+                        td data-label="Expires" { (time::instant(one.expires_at, visitor.zone)) }
                         td {
                             (widgets::action(
                                 &visitor.action(dashboard, &path),

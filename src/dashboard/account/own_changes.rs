@@ -7,8 +7,9 @@ use http::{HeaderValue, header};
 use super::page::{AccountForms, render};
 use crate::accounts::{Password, UserError, no_session_cookie};
 use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::question::{Question, is_sure};
 use crate::dashboard::visitor::Visitor;
-use crate::dashboard::{Dashboard, PageError, shell};
+use crate::dashboard::{Dashboard, PageError, question, shell};
 use crate::domain::field_errors::FieldErrors;
 
 pub(super) async fn change_password(
@@ -44,11 +45,24 @@ async fn change(
     dashboard.users.change_password(&visitor.visit, fields.text("present"), &new).await
 }
 
-/// Ends all sessions of the user, this one too.
+/// Ends all sessions of the user, this one too, after a question.
 pub(super) async fn sign_out_everywhere(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
+    fields: FormFields,
 ) -> Result<Response, PageError> {
+    if !is_sure(&fields) {
+        let question = Question {
+            entry: "Account",
+            title: "Sign out everywhere?",
+            text: "All your sessions end, this one too. Sign in again to go on. API keys stay.",
+            page: "/account/sign-out-everywhere",
+            fields: &[],
+            button: "Sign out everywhere",
+            keep: ("Cancel", "/account#sessions"),
+        };
+        return Ok(question::ask(&dashboard, &visitor, &question));
+    }
     dashboard.users.sign_out_everywhere(&visitor.visit).await?;
     let cookie = HeaderValue::try_from(no_session_cookie()).expect("a fixed text");
     let mut response = shell::redirect(&dashboard.path("/sign-in"));

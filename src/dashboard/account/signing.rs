@@ -94,7 +94,7 @@ fn changes(dashboard: &DashboardParts, visitor: &Visitor, is_clear: bool) -> Mar
                     @for (value, text) in OVERLAPS { option value=(value) { (text) } }
                 }
             }
-            button.second type="submit" data-confirm="Rotate the signing secret?" { "Rotate" }
+            button.second type="submit" { "Rotate" }
         }
         @if !is_clear {
             (widgets::action(&visitor.action(dashboard, "/account/signing/show"),

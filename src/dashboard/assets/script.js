@@ -44,9 +44,21 @@
   document.addEventListener("htmx:load", (event) => { show(); focus(event.detail.elt); });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-all]")) {
-      for (const box of document.querySelectorAll("input[data-one]")) box.checked = event.target.checked;
+      for (const box of boxes()) box.checked = event.target.checked;
     }
+    if (event.target.matches("[data-all], [data-one]")) offerMatching();
   });
+  // The choice of all schedules that match appears when all boxes of the page are ticked.
+  const boxes = () => [...document.querySelectorAll("input[data-one]")];
+  const offerMatching = () => {
+    const choice = document.querySelector("[data-matching]");
+    if (!choice) return;
+    choice.hidden = !boxes().every((box) => box.checked);
+    if (choice.hidden) choice.querySelector("input").checked = false;
+  };
+  offerMatching();
+  // A bulk action goes on by itself until no schedule remains.
+  document.querySelector("form[data-continue]")?.requestSubmit();
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -54,10 +66,6 @@
     const text = button.textContent;
     button.textContent = "Copied";
     setTimeout(() => { button.textContent = text; }, 1500);
-  });
-  document.addEventListener("submit", (event) => {
-    const question = event.submitter?.dataset.confirm;
-    if (question && !confirm(question)) event.preventDefault();
   });
   // The page of an unfinished job follows the job by a stream of events. If the stream is refused,
   // the page asks every 3 seconds.

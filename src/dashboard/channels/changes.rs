@@ -10,8 +10,9 @@ use super::once::shown_once;
 use super::page::{ChangeResult, OVERLAPS, render};
 use super::uses;
 use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::question::{Question, is_sure};
 use crate::dashboard::visitor::Visitor;
-use crate::dashboard::{Dashboard, PageError, id_of, shell, widgets};
+use crate::dashboard::{Dashboard, PageError, id_of, question, shell, widgets};
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::request_body::Field;
 use crate::domain::user::Role;
@@ -74,6 +75,27 @@ pub(super) async fn rotate_secret(
 ) -> Result<Response, PageError> {
     let (id, call) = (id_of(&id)?, visitor.call()?);
     let seconds: i64 = fields.seconds("overlap", &OVERLAPS)?;
+    if !is_sure(&fields) {
+        let channel = dashboard.notifications.channel(visitor.account(), id).await?;
+        let page = format!("/channels/{id}");
+        let old = match seconds {
+            0 => {
+                "The old one stops signing at once, so alerts are refused until the receiver has \
+                  the new one."
+            }
+            _ => "Both sign until the overlap ends, so that the receiver has time to switch.",
+        };
+        let question = Question {
+            entry: "Channels",
+            title: &format!("Replace the signing secret of {}?", channel.label),
+            text: &format!("A new secret is made and shown once. {old} This cannot be undone."),
+            page: &format!("{page}/secret"),
+            fields: &[("overlap", fields.text("overlap"))],
+            button: "Replace secret",
+            keep: ("Keep it", &page),
+        };
+        return Ok(question::ask(&dashboard, &visitor, &question));
+    }
     let request = SecretRotation { overlap_seconds: Field::Value(seconds), ..Default::default() };
     let account = visitor.account();
     let rotated = dashboard.notifications.rotate_secret(account, call, id, request).await?;

@@ -19,7 +19,7 @@ pub(super) fn table(
     deliveries: &[Delivery],
 ) -> Markup {
     html! {
-        (table::render(
+        (table::render_stacked(
             "Deliveries, newest first",
             &[Text("Event"), Text("Alert"), Text("State"), Text("Tries")],
             &html! {

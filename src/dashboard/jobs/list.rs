@@ -7,14 +7,15 @@ use maud::{Markup, html};
 
 use super::figures::{result, span, start_lag};
 use super::names::{ScheduleNames, names};
+use super::schedule_filter;
 use crate::dashboard::address::api_address;
 use crate::dashboard::form::FormFields;
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text, WideNumber, WideText};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, newest_jobs, shell, time, widgets};
-use crate::domain::JobId;
 use crate::domain::job::{Job, JobStatus, Trigger};
+use crate::domain::{JobId, ScheduleId};
 use crate::store::{JobPage, JobQuery};
 
 const PAGE_JOBS: u32 = 50;
@@ -26,6 +27,8 @@ struct JobFilters {
     trigger: Option<Trigger>,
     /// The id of a schedule as it was given; empty for all schedules.
     schedule: String,
+    /// The part of a schedule's name that was searched for; empty for none.
+    name: String,
     /// The last job of the page before.
     after: Option<JobId>,
     /// The number of the page. With `after` it is only the way back.
@@ -34,11 +37,14 @@ struct JobFilters {
 
 impl JobFilters {
     fn read(fields: &FormFields) -> Self {
+        // PostgreSQL cannot search for a NUL character, and no text has one.
+        let text = |name: &str| fields.text(name).trim().replace('\0', "");
         let page: u64 = fields.text("page").parse().unwrap_or(1);
         Self {
             status: fields.text("status").parse().ok(),
             trigger: fields.text("trigger").parse().ok(),
-            schedule: fields.text("schedule").trim().to_owned(),
+            schedule: text("schedule"),
+            name: text("name"),
             after: fields.text("after").parse().ok(),
             page: page.clamp(1, LAST_PAGE),
         }
@@ -70,6 +76,17 @@ impl JobFilters {
         self.status.is_some() || self.trigger.is_some() || !self.schedule.is_empty()
     }
 
+    /// Returns the address of the first page of the jobs of a schedule; of all schedules if the id is
+    /// empty.
+    fn of_schedule(&self, dashboard: &DashboardParts, schedule: &str) -> String {
+        let pairs = [
+            ("status", self.status.map_or("", JobStatus::as_str)),
+            ("trigger", self.trigger.map_or("", Trigger::as_str)),
+            ("schedule", schedule),
+        ];
+        dashboard.address("/jobs", pairs)
+    }
+
     /// Returns the address of another page of the same list.
     fn address(&self, dashboard: &DashboardParts, page: u64, after: Option<JobId>) -> String {
         let (page, after) = (page.to_string(), after.map(|id| id.to_string()).unwrap_or_default());
@@ -92,15 +109,42 @@ pub(super) async fn show(
 ) -> Result<Response, PageError> {
     let api = api_address(&dashboard, &headers);
     let filters = JobFilters::read(&fields);
+    let account = visitor.account();
+    let mut found = None;
+    if !filters.name.is_empty() {
+        // A search leads to an address that names the schedule, so that a bookmark stays true.
+        let searched = match filters.name.parse::<ScheduleId>() {
+            Ok(id) => Ok(id),
+            Err(_) => Err(schedule_filter::search(&dashboard, account, &filters.name).await?),
+        };
+        match searched.or_else(|some| some.meant().ok_or(some)) {
+            Ok(id) => {
+                let page = filters.of_schedule(&dashboard, &id.to_string());
+                return Ok(shell::redirect(&page));
+            }
+            Err(several) => found = Some(several),
+        }
+    }
     let page = match filters.query() {
         Some(query) => dashboard.schedules.jobs(visitor.account(), &query).await?,
         None => JobPage { jobs: Vec::new(), total: 0, has_more: false },
     };
     let names = names(&dashboard, visitor.account(), &page.jobs).await?;
+    let chip = match filters.schedule.as_str() {
+        "" => html! {},
+        id => {
+            let without = filters.of_schedule(&dashboard, "");
+            schedule_filter::chip(&dashboard, account, id, &without).await?
+        }
+    };
     let is_new = page.jobs.is_empty() && filters.is_first_of_all();
     let content = html! {
         h1 { "Jobs" }
         @if !is_new { (filter_form(&dashboard, &filters)) }
+        (chip)
+        @if let Some(found) = &found {
+            (found.choice(|id| filters.of_schedule(&dashboard, &id.to_string())))
+        }
         @if page.jobs.is_empty() {
             (nothing(&dashboard, is_new))
         } @else {
@@ -129,9 +173,10 @@ fn filter_form(dashboard: &DashboardParts, filters: &JobFilters) -> Markup {
                 Trigger::ALL.iter().map(|one| (one.as_str(), widgets::trigger_name(*one))),
                 filters.trigger.map_or("", Trigger::as_str),
             ))
+            input type="hidden" name="schedule" value=(filters.schedule);
             label {
-                "Schedule id"
-                input type="text" name="schedule" value=(filters.schedule) placeholder="sch_…";
+                "Schedule"
+                input type="search" name="name" value=(filters.name) placeholder="Name or id";
             }
             button.second type="submit" { "Filter" }
             @if filters.is_filtered() { a href=(dashboard.path("/jobs")) { "Show all" } }
@@ -155,7 +200,7 @@ fn table(
     names: &ScheduleNames,
 ) -> Markup {
     html! {
-        (table::render(
+        (table::render_stacked(
             "Jobs, newest first",
             &[
                 Text("Scheduled"),
@@ -192,8 +237,8 @@ fn row(dashboard: &DashboardParts, visitor: &Visitor, job: &Job, names: &Schedul
             }
             td.wide { (widgets::trigger_name(job.trigger)) }
             td.number.wide { (start_lag(job).as_deref().unwrap_or("–")) }
-            td.number { (span(job.duration_ms)) }
-            td { (result(job.status_code, job.error_code)) }
+            td.number data-label="Duration" { (span(job.duration_ms)) }
+            td data-label="Result" { (result(job.status_code, job.error_code)) }
         }
     }
 }

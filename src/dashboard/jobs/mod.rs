@@ -10,6 +10,7 @@ mod list;
 mod names;
 mod page;
 mod pretty;
+mod schedule_filter;
 
 use axum::Router;
 use axum::routing::{get, post};

@@ -10,8 +10,12 @@ use super::advice::failure;
 use super::figures::{span, start_lag};
 use super::{attempts, exchange};
 use crate::dashboard::address::api_address;
+use crate::dashboard::form::FormFields;
+use crate::dashboard::question::{Question, is_sure};
 use crate::dashboard::visitor::{RENEWAL, Visitor};
-use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, shell, time, widgets};
+use crate::dashboard::{
+    Dashboard, DashboardParts, PageError, id_of, question, shell, time, widgets,
+};
 use crate::domain::JobId;
 use crate::domain::user::Role;
 use crate::schedules::{CommandError, WatchedJob};
@@ -80,17 +84,46 @@ pub(super) async fn retry(
     Ok(shell::redirect(&path_of(&dashboard, job)))
 }
 
-/// Cancels a job. If it has finished in the meantime, its page says how it ended.
+/// Cancels a job after a question. If it has finished in the meantime, its page says how it ended.
 pub(super) async fn cancel(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
     Path(id): Path<String>,
+    fields: FormFields,
 ) -> Result<Response, PageError> {
-    let id = id_of(&id)?;
-    match dashboard.schedules.cancel_job(visitor.account(), visitor.call()?, id).await {
+    let (id, call) = (id_of(&id)?, visitor.call()?);
+    if !is_sure(&fields) {
+        return ask_to_cancel(&dashboard, &visitor, id).await;
+    }
+    match dashboard.schedules.cancel_job(visitor.account(), call, id).await {
         Ok(_) | Err(CommandError::JobFinished) => Ok(shell::redirect(&path_of(&dashboard, id))),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Asks before a job is cancelled, which cannot be undone.
+async fn ask_to_cancel(
+    dashboard: &DashboardParts,
+    visitor: &Visitor,
+    id: JobId,
+) -> Result<Response, PageError> {
+    let shown = dashboard.schedules.shown_job(visitor.account(), id).await?;
+    if shown.job.status.is_final() {
+        return Ok(shell::redirect(&path_of(dashboard, id)));
+    }
+    let name = shown.schedule.as_deref().unwrap_or("a deleted schedule");
+    let page = format!("/jobs/{id}");
+    let question = Question {
+        entry: "Jobs",
+        title: &format!("Cancel the job of {name}?"),
+        text: "It ends as failed and gets no further attempt. A request that is being sent is \
+               aborted; the target may have acted on it already. This cannot be undone.",
+        page: &format!("{page}/cancel"),
+        fields: &[],
+        button: "Cancel the job",
+        keep: ("Let it run", &page),
+    };
+    Ok(question::ask(dashboard, visitor, &question))
 }
 
 /// The part of the page that shows the job. While the job is not final, the script replaces it.

@@ -11,8 +11,9 @@ use super::list;
 use crate::accounts::{AccountError, KeyRequest};
 use crate::dashboard::address::api_address;
 use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::question::{Question, choice_words, is_sure};
 use crate::dashboard::visitor::Visitor;
-use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, shell, widgets};
+use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, question, shell, widgets};
 use crate::domain::KeyId;
 use crate::domain::field_errors::{FieldErrors, choices};
 use crate::domain::key::{ApiKey, KeyRecord, MOST_KEYS, Scope};
@@ -61,7 +62,7 @@ fn request(fields: &FormFields) -> Result<KeyRequest, FieldErrors> {
     Ok(KeyRequest { name: fields.text("name").to_owned(), scope, expires_in })
 }
 
-/// Replaces a key by a new one, which is shown once.
+/// Replaces a key by a new one, which is shown once, after a question.
 pub(super) async fn rotate(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
@@ -72,6 +73,22 @@ pub(super) async fn rotate(
     visitor.needs(Role::Owner)?;
     let old = own_key(&dashboard, &visitor, &id).await?;
     let overlap = Duration::from_secs(fields.seconds("overlap", &list::OVERLAPS)?);
+    if !is_sure(&fields) {
+        let end = choice_words(&list::OVERLAPS, fields.text("overlap")).replace("Old", "The old");
+        let question = Question {
+            entry: "API keys",
+            title: &format!("Rotate the key {}?", old.name),
+            text: &format!(
+                "A new key with the same name and scope is made and shown once. {end}; calls with \
+                 it are refused after that. This cannot be undone."
+            ),
+            page: &format!("/keys/{}/rotate", old.id),
+            fields: &[("overlap", fields.text("overlap"))],
+            button: "Rotate key",
+            keep: ("Keep it", "/keys"),
+        };
+        return Ok(question::ask(&dashboard, &visitor, &question));
+    }
     match dashboard.accounts.rotate_key(visitor.author(), old.id, overlap).await {
         Ok(key) => Ok(shown_once(&dashboard, &visitor, &headers, &key)),
         Err(AccountError::KeyIsOver(_)) => {

@@ -67,7 +67,7 @@ fn table(
 ) -> Markup {
     let columns = ["Key", "State", "Scope", "Created", "Last used", "Expires", "Change"].map(Text);
     let shown = if is_owner { &columns[..] } else { &columns[..columns.len() - 1] };
-    table::render(
+    table::render_stacked(
         "Keys, newest first",
         shown,
         &html! { @for key in keys { (row(dashboard, visitor, key, is_owner)) } },
@@ -86,9 +86,9 @@ fn row(dashboard: &DashboardParts, visitor: &Visitor, key: &KeyRecord, is_owner:
             th scope="row" { (key.name) span.sub { (key.id) } }
             td { span class=(class) { (state) } }
             td { (scope(key)) }
-            td { (instant(Some(key.created_at), "")) }
-            td { (instant(key.last_used_at, "Never")) }
-            td { (instant(key.expires_at, "Never")) }
+            td data-label="Created" { (instant(Some(key.created_at), "")) }
+            td data-label="Last used" { (instant(key.last_used_at, "Never")) }
+            td data-label="Expires" { (instant(key.expires_at, "Never")) }
             @if is_owner { td { @if state == "Active" { (changes(dashboard, key)) } } }
         }
     }

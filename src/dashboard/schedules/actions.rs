@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::html;
 use serde_json::json;
 
-use super::path_of;
+use super::{flash, path_of};
 use crate::dashboard::form::{FormFields, request};
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::visitor::Visitor;
@@ -29,9 +29,10 @@ pub(super) async fn toggle(
     fields: FormFields,
 ) -> Result<Response, PageError> {
     let (call, id) = (visitor.call()?, id_of(&id)?);
-    let request = request(&json!({ "enabled": fields.text("enabled") == "true" }))?;
+    let is_enabled = fields.text("enabled") == "true";
+    let request = request(&json!({ "enabled": is_enabled }))?;
     dashboard.schedules.toggle(visitor.account(), call, id, request).await?;
-    Ok(redirect(&path_of(&dashboard, id)))
+    Ok(redirect(&flash::address(&dashboard, id, is_enabled)))
 }
 
 /// Asks before a schedule is deleted, which cannot be undone.

@@ -10,6 +10,7 @@ use super::{import, path_of, pause};
 use crate::dashboard::address::api_address;
 use crate::dashboard::form::FormFields;
 use crate::dashboard::members::Addresses;
+use crate::dashboard::text::{counted, grouped};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, shell, time, widgets};
 use crate::domain::Timestamp;
@@ -24,30 +25,41 @@ pub(super) async fn show(
     headers: http::HeaderMap,
     fields: FormFields,
 ) -> Result<Response, PageError> {
-    let view = View::read(&fields);
+    render(&dashboard, &visitor, &headers, (&View::read(&fields), &html! {})).await
+}
+
+/// Renders the list, with a note about the last change above it. The headers are those of the
+/// request for the page.
+pub(super) async fn render(
+    dashboard: &DashboardParts,
+    visitor: &Visitor,
+    headers: &http::HeaderMap,
+    (view, note): (&View, &Markup),
+) -> Result<Response, PageError> {
     let found = dashboard.schedules.list(visitor.account(), &view.query()).await?;
-    let authors = pause::authors(&dashboard, &visitor, &found.schedules).await?;
+    let authors = pause::authors(dashboard, visitor, &found.schedules).await?;
     let is_new = found.total == 0 && !view.is_filtered();
-    let api = api_address(&dashboard, &headers);
+    let api = api_address(dashboard, headers);
     let content = html! {
         div.head {
             h1 { "Schedules" }
             @if visitor.may(Role::Member) && !is_new {
-                (first_steps(&dashboard))
+                (first_steps(dashboard))
             }
         }
-        @if !is_new { (filters(&dashboard, &view)) }
+        (note)
+        @if !is_new { (filters(dashboard, view)) }
         @if found.schedules.is_empty() {
-            (nothing(&dashboard, &visitor, &view, found.total))
+            (nothing(dashboard, visitor, view, found.total))
         } @else {
-            (table(&dashboard, &visitor, &view, (&found.schedules, &authors)))
-            (pager(&dashboard, &view, &found))
+            (table(dashboard, visitor, view, (&found, &authors)))
+            (pager(dashboard, view, &found))
         }
         (widgets::curl("List them with curl", &format!(
             "curl -s '{api}/schedules' -H 'x-api-key: YOUR_KEY'"
         )))
     };
-    Ok(shell::page(&dashboard, &visitor, ("Schedules", "Schedules"), &content))
+    Ok(shell::page(dashboard, visitor, ("Schedules", "Schedules"), &content))
 }
 
 /// Renders the ways to create schedules.
@@ -121,13 +133,13 @@ fn table(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     view: &View,
-    (schedules, authors): (&[Schedule], &Addresses),
+    (found, authors): (&SchedulePage, &Addresses),
 ) -> Markup {
     let (is_member, now) = (visitor.may(Role::Member), dashboard.clock.now());
     html! {
-        form method="post" action=(dashboard.path("/schedules/bulk")) {
+        form method="post" action=(visitor.action(dashboard, "/schedules/bulk")) {
             (view.hidden())
-            div.scroll tabindex="0" {
+            div.scroll.stack.picks[is_member] tabindex="0" {
                 table {
                     thead {
                         tr {
@@ -145,7 +157,7 @@ fn table(
                         }
                     }
                     tbody {
-                        @for schedule in schedules {
+                        @for schedule in &found.schedules {
                             tr {
                                 @if is_member { td { (select(schedule)) } }
                                 (cells(dashboard, visitor, (schedule, authors), now))
@@ -154,14 +166,30 @@ fn table(
                     }
                 }
             }
-            @if is_member {
-                div.actions.bulk {
-                    span.soft { "Selected:" }
-                    button.quiet type="submit" name="action" value="enable" { "Enable" }
-                    button.quiet type="submit" name="action" value="disable" { "Pause" }
-                    button.danger type="submit" name="action" value="delete" { "Delete" }
+            @if is_member { (bulk_buttons(view, found)) }
+        }
+    }
+}
+
+/// Renders the actions on the selected schedules, or on all that match if the page has only some of
+/// them. The script shows that choice when all boxes of the page are ticked.
+fn bulk_buttons(view: &View, found: &SchedulePage) -> Markup {
+    let match_filters = if view.words().is_empty() { "" } else { " that match these filters" };
+    html! {
+        @if found.total > found.schedules.len() as u64 {
+            p.note data-matching {
+                label {
+                    input type="checkbox" name="scope" value="matching";
+                    " Select all " (counted(found.total, "schedule")) (match_filters)
+                    ", not only those on this page"
                 }
             }
+        }
+        div.actions.bulk {
+            span.soft { "Selected:" }
+            button.quiet type="submit" name="action" value="enable" { "Enable" }
+            button.quiet type="submit" name="action" value="disable" { "Pause" }
+            button.danger type="submit" name="action" value="delete" { "Delete" }
         }
     }
 }
@@ -190,7 +218,7 @@ fn cells(
             span.sub { (reading(&definition.cron_expression)) " · " (definition.timezone) }
         }
         td.wide { @if let Some(at) = schedule.next_tick { (time::relative(at, now, zone)) } }
-        td {
+        td data-label="Last run" {
             @if let Some(status) = schedule.last_job_status { (widgets::status(status)) }
             @if let Some(at) = schedule.last_run_at {
                 span.sub { (time::relative(at, now, zone)) }
@@ -219,7 +247,7 @@ fn pager(dashboard: &DashboardParts, view: &View, found: &SchedulePage) -> Marku
     let last = view.offset + shown;
     let previous = view.offset.saturating_sub(u64::from(PAGE));
     html! {
-        p.soft { (view.offset + 1) " to " (last) " of " (found.total) }
+        p.soft { (grouped(view.offset + 1)) " to " (grouped(last)) " of " (grouped(found.total)) }
         @if view.offset > 0 || found.has_more {
             nav.pager aria-label="Pages" {
                 @if view.offset > 0 {

@@ -12,6 +12,7 @@ mod bulk;
 mod chart;
 mod controls;
 mod cron_help;
+mod flash;
 mod form;
 mod import;
 mod input;
@@ -39,7 +40,7 @@ pub(super) fn routes() -> Router<Dashboard> {
     let import = get(import::show).post(import::submit);
     Router::new()
         .route("/dashboard/schedules", get(list::show))
-        .route("/dashboard/schedules/bulk", post(bulk::submit))
+        .route("/dashboard/schedules/bulk", get(bulk::show).post(bulk::submit))
         .route("/dashboard/schedules/cron", get(cron_help::show))
         .route(
             "/dashboard/schedules/import",

@@ -10,9 +10,9 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::chart::{self, Statistics};
-use super::{cron_help, list, path_of, pause, sections};
+use super::{cron_help, flash, list, path_of, pause, sections};
 use crate::dashboard::address::api_address;
-use crate::dashboard::form::request;
+use crate::dashboard::form::{FormFields, request};
 use crate::dashboard::members::Addresses;
 use crate::dashboard::text::counted;
 use crate::dashboard::visitor::Visitor;
@@ -38,6 +38,7 @@ pub(super) async fn show(
     visitor: Visitor,
     Path(id): Path<String>,
     asked: HeaderMap,
+    fields: FormFields,
 ) -> Result<Response, PageError> {
     let (account, id) = (visitor.account(), id_of(&id)?);
     let schedule = dashboard.schedules.get(account, id).await?;
@@ -50,6 +51,7 @@ pub(super) async fn show(
     let api = api_address(&dashboard, &asked);
     let curl = format!("curl -s -X POST '{api}/schedules/{id}/trigger' -H 'x-api-key: YOUR_KEY'");
     let content = html! {
+        (flash::note(&dashboard, &visitor, &schedule, &fields))
         (head(&dashboard, &visitor, &schedule))
         (facts(&dashboard, &visitor, (&schedule, &authors), &jobs))
         @if !jobs.is_empty() {

@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::input::refusal;
-use super::path_of;
+use super::{flash, path_of};
 use crate::dashboard::form::{FormFields, Messages};
 use crate::dashboard::members::Addresses;
 use crate::dashboard::shell::{self, redirect};
@@ -39,7 +39,7 @@ pub(super) async fn submit(
     let note = fields.text("note");
     let messages =
         match dashboard.schedules.pause(account, call, id, Field::Value(note.into())).await {
-            Ok(_) => return Ok(redirect(&path_of(&dashboard, id))),
+            Ok(_) => return Ok(redirect(&flash::address(&dashboard, id, false))),
             Err(error) => refusal(error)?,
         };
     let schedule = dashboard.schedules.get(account, id).await?;

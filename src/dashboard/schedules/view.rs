@@ -75,6 +75,20 @@ impl View {
         }
     }
 
+    /// Returns the filters in words, as the query understands them.
+    pub(super) fn words(&self) -> Vec<String> {
+        let query = self.query();
+        let state = query.is_enabled.map(|is| if is { "State: enabled" } else { "State: paused" });
+        let outcome =
+            query.is_failing.map(|is| if is { "Outcome: failing" } else { "Outcome: not failing" });
+        let text = query
+            .contains
+            .map(|text| format!("Name, description or URL contains \u{201c}{text}\u{201d}"));
+        let method = query.http_method.map(|method| format!("Method: {method}"));
+        let fixed = [state, outcome].into_iter().flatten().map(str::to_owned);
+        text.into_iter().chain(fixed).chain(method).collect()
+    }
+
     /// Returns `true` if filters leave schedules out.
     pub(super) fn is_filtered(&self) -> bool {
         [&self.text, &self.state, &self.outcome, &self.method]
@@ -133,6 +147,16 @@ mod tests {
         assert_eq!(query.is_failing, Some(true));
         assert_eq!((query.sort.field, query.sort.descending), (SortField::NextTick, false));
         assert_eq!(View::read(&FormFields::of(view.pairs())), view);
+        let words = [
+            "Name, description or URL contains \u{201c}a b\u{201d}",
+            "State: paused",
+            "Outcome: failing",
+            "Method: PUT",
+        ];
+        assert_eq!(view.words(), words);
+        // A filter that the query does not know does not filter, and is not named.
+        let unknown = View::read(&FormFields::of([("state", "x"), ("method", "y")]));
+        assert!(unknown.words().is_empty());
         let usual = View::default().query();
         assert_eq!((usual.sort.field, usual.sort.descending), (SortField::CreatedAt, true));
         assert_eq!((usual.contains, usual.is_enabled, usual.is_failing), (None, None, None));

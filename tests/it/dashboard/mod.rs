@@ -1,12 +1,15 @@
 //! Pages of the dashboard over real sockets, as a browser without script uses them.
 
 mod activity;
+mod bulk;
 mod channel_uses;
 mod events;
 mod forecasts;
 mod imports;
+mod job_filters;
 mod overview;
 mod pauses;
+mod questions;
 mod streams;
 mod test_requests;
 mod times;
