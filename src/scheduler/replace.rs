@@ -99,6 +99,13 @@ impl LeaderReplacer {
             *shards.entry(&one.of).or_default() += 1;
         }
         for (leader, shards) in shards {
+            if leader == self.context.replica {
+                tracing::warn!(
+                    shards,
+                    "the term of this replica has ended while etcd is away: it takes its shards back, by the store"
+                );
+                continue;
+            }
             tracing::warn!(
                 leader,
                 shards,
