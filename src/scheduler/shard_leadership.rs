@@ -168,7 +168,7 @@ impl ShardLeadership {
             Ok(Due { schedules, next }) => {
                 let longest = now.plus(LONGEST_REST);
                 self.due = next.map_or(longest, |next| next.min(longest));
-                let waits_for_turn = self.is_taken() && self.comparison.is_urgent();
+                let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent();
                 self.next = if waits_for_turn {
                     self.comparison.at().max(now).min(self.due)
                 } else {
@@ -212,6 +212,17 @@ impl ShardLeadership {
         self.due = self.next;
     }
 
+    /// Returns `true` if the term still exists and the time is known.
+    fn is_there(&self, parts: LeaderParts<'_>) -> bool {
+        parts.is_there(self.shard, self.term) && parts.context.clock.is_believed()
+    }
+
+    /// Returns `true` if the shard's index may be read and compared. Otherwise the shard must not be
+    /// served again at once, because its turn would change nothing.
+    fn may_look(&self, parts: LeaderParts<'_>) -> bool {
+        self.is_taken() && self.is_there(parts)
+    }
+
     /// Takes over the shard if that is pending. Otherwise returns its due entries and the next
     /// tick.
     async fn take_over_or_look(
@@ -222,7 +233,7 @@ impl ShardLeadership {
     ) -> Result<Due, RunError> {
         // This is checked now: the term may have been renewed or ended while other shards were
         // served.
-        let is_there = parts.is_there(self.shard, self.term) && parts.context.clock.is_believed();
+        let is_there = self.is_there(parts);
         let next = match self.hold {
             // This does not depend on trust: while the cluster is unavailable, each accepted write
             // proves the leadership, and a fenced write or an index of a newer leader disproves it.

@@ -8,7 +8,7 @@ use punctual::cluster::single::SingleNode;
 use punctual::domain::plan::Plans;
 use punctual::domain::shard::ShardId;
 use punctual::queue::Queue;
-use punctual::runtime::{Random, Worker};
+use punctual::runtime::{Clock, Pause, Random, Worker};
 use punctual::scheduler::{Context, Leader, LeaderReplacer};
 use punctual::store::{LeadershipStore, ReplicaLease};
 use serde_json::json;
@@ -49,6 +49,23 @@ async fn shards_that_wait_for_a_turn_are_not_served_again_and_again() {
     };
     let ((), looks) = tokio::join!(round, beside);
     assert!(looks < 20 * usize::from(SHARDS), "the others were looked at {looks} times meanwhile");
+}
+
+/// Without the store, its time is unknown after a while. Then no shard can be compared with it.
+#[tokio::test]
+async fn while_the_time_is_unknown_the_leader_pauses_between_its_rounds() {
+    let (service, clock) = (Service::start().await, Clock::system());
+    let context = context(&service, Arc::new(WatchedQueue::default()), SHARDS);
+    let context = Context { clock: clock.clone(), ..context };
+    let mut leader = Leader::new(context, Arc::new(Plans::default()), Random::seeded(1));
+    // The first round takes over the shards, which then all want to be compared.
+    leader.run_once(clock.now()).await.expect("served");
+    let monotonic = i64::try_from(clock.monotonic().as_micros()).expect("a short time");
+    clock.follow(clock.now().as_millis() * 1_000 - monotonic, clock.monotonic());
+    assert!(!clock.is_believed(), "the time is over for which it was told");
+    let now = clock.now();
+    let pause = leader.run_once(now).await.expect("served");
+    assert!(matches!(pause, Pause::Until(at) if at > now), "{pause:?} at {now}");
 }
 
 /// While the queue that replicas share is away, no hint of another replica arrives.
