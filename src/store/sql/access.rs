@@ -2,16 +2,16 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::connection::{Connection, Dialect};
-use super::fault::SqlResult;
+use super::fault::{Fault, SqlResult};
 use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
 use crate::domain::AccountId;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::{Result, Sealer};
+use crate::store::{Result, Sealer, StoreErrorKind};
 
 /// The future of a unit of work.
 pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = SqlResult<T>> + Send + 'c>>;
@@ -27,25 +27,116 @@ impl<T, W> UnitOfWork<T> for W where
 {
 }
 
-/// Runs work on a database. The work runs to its end even if the caller's future is dropped. The
-/// default methods suit a database with one writer at a time.
+/// A unit of work that puts its result into a [`ResultSlot`]. All units of work have this type for
+/// an adapter, so that the compiler translates the adapter's code once and not for each of them.
+pub(in crate::store) type SlottedWork = Arc<dyn UnitOfWork<()>>;
+
+/// The result of the last run of a unit of work.
+pub(in crate::store) struct ResultSlot<T>(Arc<Mutex<Option<T>>>);
+
+impl<T: Send + 'static> ResultSlot<T> {
+    /// Returns an empty slot.
+    pub(in crate::store) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Returns another handle of the slot.
+    pub(in crate::store) fn handle(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// Replaces the result.
+    pub(in crate::store) fn put(&self, result: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+
+    /// Returns the result of work that has succeeded.
+    pub(in crate::store) fn take(&self) -> SqlResult<T> {
+        let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        result.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "the work left no result"))
+    }
+
+    /// Returns work that puts the result of `work` into this slot.
+    pub(in crate::store) fn filled_by(&self, work: impl UnitOfWork<T>) -> SlottedWork {
+        let slot = self.handle();
+        Arc::new(move |connection| {
+            let (slot, running) = (slot.handle(), work(connection));
+            Box::pin(async move { running.await.map(|result| slot.put(result)) })
+        })
+    }
+
+    /// Returns the result when `running`, which runs the work, has ended.
+    async fn filled_after(
+        self,
+        operation: &'static str,
+        running: impl Future<Output = SqlResult<()>> + Send,
+    ) -> Result<T> {
+        let done = running.await.and_then(|()| self.take());
+        done.map_err(|fault| fault.of(operation))
+    }
+}
+
+/// The scope in which a unit of work runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Scope {
+    /// One statement that only reads.
+    Read,
+    /// Several statements that only read, on one snapshot.
+    Snapshot,
+    /// Statements that only read and may take long.
+    PatientRead,
+    /// One statement that writes.
+    Statement,
+    /// A transaction.
+    Transaction,
+    /// A transaction that fails with `Locked` if a lock that it needs is held for a quarter of a
+    /// second.
+    ImpatientTransaction,
+}
+
+/// Runs work on a database. The work runs to its end even if the caller's future is dropped.
 pub(in crate::store) trait Access: Send + Sync {
     /// The database's dialect of SQL.
     const DIALECT: Dialect;
+
+    /// Runs work that writes about `rows` rows.
+    fn run(
+        &self,
+        scope: Scope,
+        rows: usize,
+        work: SlottedWork,
+    ) -> impl Future<Output = SqlResult<()>> + Send;
+
+    /// Runs work in a scope, and returns its result.
+    fn run_in<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        scope: Scope,
+        rows: usize,
+        work: impl UnitOfWork<T>,
+    ) -> impl Future<Output = Result<T>> + Send {
+        let slot = ResultSlot::new();
+        let running = self.run(scope, rows, slot.filled_by(work));
+        slot.filled_after(operation, running)
+    }
 
     /// Runs one statement that only reads.
     fn read<T: Send + 'static>(
         &self,
         operation: &'static str,
         work: impl UnitOfWork<T>,
-    ) -> impl Future<Output = Result<T>> + Send;
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.run_in(operation, Scope::Read, 0, work)
+    }
 
     /// Runs several statements that only read, on one snapshot.
     fn snapshot<T: Send + 'static>(
         &self,
         operation: &'static str,
         work: impl UnitOfWork<T>,
-    ) -> impl Future<Output = Result<T>> + Send;
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.run_in(operation, Scope::Snapshot, 0, work)
+    }
 
     /// Runs statements that only read and may take long.
     fn patient_read<T: Send + 'static>(
@@ -53,7 +144,7 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.read(operation, work)
+        self.run_in(operation, Scope::PatientRead, 0, work)
     }
 
     /// Runs one statement that writes about `rows` rows.
@@ -63,7 +154,7 @@ pub(in crate::store) trait Access: Send + Sync {
         rows: usize,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.batch(operation, rows, work)
+        self.run_in(operation, Scope::Statement, rows, work)
     }
 
     /// Runs a transaction that writes about `rows` rows.
@@ -72,7 +163,9 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         rows: usize,
         work: impl UnitOfWork<T>,
-    ) -> impl Future<Output = Result<T>> + Send;
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.run_in(operation, Scope::Transaction, rows, work)
+    }
 
     /// Runs a transaction that writes few rows.
     fn transaction<T: Send + 'static>(
@@ -90,7 +183,13 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<Option<T>>> + Send {
-        async move { self.transaction(operation, work).await.map(Some) }
+        let running = self.run_in(operation, Scope::ImpatientTransaction, 1, work);
+        async move {
+            match running.await {
+                Err(error) if error.kind() == StoreErrorKind::Locked => Ok(None),
+                done => done.map(Some),
+            }
+        }
     }
 
     /// Returns all rows of a query.
@@ -202,13 +301,20 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         &self.shared().corrupt_rows
     }
 
+    /// Runs work of a user's request that may add to the history of jobs, in a transaction.
+    fn run_with_history(&self, work: SlottedWork) -> impl Future<Output = SqlResult<()>> + Send {
+        self.api().run(Scope::Transaction, 1, work)
+    }
+
     /// Runs a transaction of a user's request that may add to the history of jobs.
     fn history_transaction<T: Send + 'static>(
         &self,
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.api().transaction(operation, work)
+        let slot = ResultSlot::new();
+        let running = self.run_with_history(slot.filled_by(work));
+        slot.filled_after(operation, running)
     }
 
     /// Invalidates the definitions of an account that leaders read before its plan was changed.

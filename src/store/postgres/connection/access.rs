@@ -3,17 +3,17 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use sqlx::{ConnectOptions, Connection as _, Executor, PgConnection};
+use sqlx::{ConnectOptions, Connection as _, Executor};
 
 use super::options::options;
-use super::pool::{PostgresConnections, Within};
+use super::pool::{PoolWork, PostgresConnections, Within};
 use crate::domain::AccountId;
 use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
-use crate::store::sql::access::{Access, AdapterShared, Database, UnitOfWork};
+use crate::store::sql::access::{Access, AdapterShared, Database, Scope, SlottedWork};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
-use crate::store::{KeyProof, Result, StoreErrorKind};
+use crate::store::{KeyProof, Result};
 
 /// The time limit of reads that scan whole tables.
 const PATIENCE: Duration = Duration::from_secs(3_600);
@@ -37,17 +37,9 @@ impl Database for PostgresStore {
         &self.shared
     }
 
-    async fn history_transaction<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl UnitOfWork<T>,
-    ) -> Result<T> {
-        let work = Arc::new(work);
-        let done = self.run_with_days(&self.api, Within::Transaction, move |connection| {
-            let work = work.clone();
-            Box::pin(async move { work_on(connection, &*work).await })
-        });
-        done.await.map_err(failed_in(operation))
+    async fn run_with_history(&self, work: SlottedWork) -> SqlResult<()> {
+        let work = on_pool(work);
+        self.run_with_days(&self.api, Within::Transaction, move |connection| work(connection)).await
     }
 
     async fn fence_plan(&self, operation: &'static str, account: AccountId) -> Result<()> {
@@ -70,90 +62,41 @@ impl Database for PostgresStore {
     }
 }
 
-/// Runs work on the connection type that both databases share.
-async fn work_on<T>(connection: &mut PgConnection, work: &impl UnitOfWork<T>) -> SqlResult<T> {
-    let mut connection = Connection::from(connection);
-    work(&mut connection).await
+/// Returns work of both databases as work of this one.
+fn on_pool(work: SlottedWork) -> PoolWork {
+    Arc::new(move |connection| {
+        let work = work.clone();
+        Box::pin(async move { work(&mut Connection::from(connection)).await })
+    })
+}
+
+/// Returns work like [`on_pool`], without a time limit of the server.
+fn without_limit(work: SlottedWork) -> PoolWork {
+    let work = on_pool(work);
+    Arc::new(move |connection| {
+        let work = work.clone();
+        Box::pin(async move {
+            connection.execute("SET LOCAL statement_timeout = 0").await?;
+            work(connection).await
+        })
+    })
 }
 
 impl Access for PostgresConnections {
     const DIALECT: Dialect = Dialect::Postgres;
 
-    async fn read<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl UnitOfWork<T>,
-    ) -> Result<T> {
-        self.run_shared(operation, Within::Statement, work).await
-    }
-
-    async fn snapshot<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl UnitOfWork<T>,
-    ) -> Result<T> {
-        self.run_shared(operation, Within::Snapshot, work).await
-    }
-
-    async fn patient_read<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl UnitOfWork<T>,
-    ) -> Result<T> {
-        let work = Arc::new(work);
-        let read = self.patiently(PATIENCE, Within::Transaction, move |connection| {
-            let work = work.clone();
-            Box::pin(async move {
-                connection.execute("SET LOCAL statement_timeout = 0").await?;
-                work_on(connection, &*work).await
-            })
-        });
-        read.await.map_err(failed_in(operation))
-    }
-
-    async fn statement<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        _: usize,
-        work: impl UnitOfWork<T>,
-    ) -> Result<T> {
-        self.run_shared(operation, Within::Statement, work).await
-    }
-
-    async fn batch<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        _: usize,
-        work: impl UnitOfWork<T>,
-    ) -> Result<T> {
-        self.run_shared(operation, Within::Transaction, work).await
-    }
-
-    async fn impatient_transaction<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        work: impl UnitOfWork<T>,
-    ) -> Result<Option<T>> {
-        match self.run_shared(operation, Within::Impatience, work).await {
-            Err(error) if error.kind() == StoreErrorKind::Locked => Ok(None),
-            done => done.map(Some),
-        }
-    }
-}
-
-impl PostgresConnections {
-    async fn run_shared<T: Send + 'static>(
-        &self,
-        operation: &'static str,
-        within: Within,
-        work: impl UnitOfWork<T>,
-    ) -> Result<T> {
-        let work = Arc::new(work);
-        let done = self.run(operation, within, move |connection| {
-            let work = work.clone();
-            Box::pin(async move { work_on(connection, &*work).await })
-        });
-        done.await
+    async fn run(&self, scope: Scope, _: usize, work: SlottedWork) -> SqlResult<()> {
+        let within = match scope {
+            Scope::PatientRead => {
+                let work = without_limit(work);
+                return self.run_patiently(PATIENCE, Within::Transaction, work).await;
+            }
+            Scope::Read | Scope::Statement => Within::Statement,
+            Scope::Snapshot => Within::Snapshot,
+            Scope::Transaction => Within::Transaction,
+            Scope::ImpatientTransaction => Within::Impatience,
+        };
+        self.run_work(within, on_pool(work)).await
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::options::renew_password;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::postgres::PostgresSettings;
+use crate::store::sql::access::ResultSlot;
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
@@ -43,6 +44,11 @@ pub(in crate::store::postgres) enum Within {
     /// A read-only transaction on one snapshot.
     Snapshot,
 }
+
+/// Work that keeps its result, so that the code below is compiled once and not for each piece of
+/// work.
+pub(super) type PoolWork =
+    Arc<dyn for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<()>> + Send + Sync>;
 
 /// A pool of connections to the server, which are opened when they are needed.
 pub(in crate::store) struct PostgresConnections {
@@ -100,41 +106,34 @@ impl PostgresConnections {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
+        let slot = ResultSlot::new();
+        let filled = slot.handle();
+        let work: PoolWork = Arc::new(move |connection| {
+            let (slot, running) = (filled.handle(), work(connection));
+            Box::pin(async move { running.await.map(|result| slot.put(result)) })
+        });
+        self.run_patiently(patience, within, work).await?;
+        slot.take()
+    }
+
+    /// Runs work that keeps its result.
+    pub(super) async fn run_work(&self, within: Within, work: PoolWork) -> SqlResult<()> {
+        self.run_patiently(PATIENCE, within, work).await
+    }
+
+    /// Runs work that keeps its result and whose tries may each take as long as `patience`.
+    pub(super) async fn run_patiently(
+        &self,
+        patience: Duration,
+        within: Within,
+        work: PoolWork,
+    ) -> SqlResult<()> {
         if self.tasks.stopping().is_cancelled() {
             return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
-        let (pool, whose) = (self.pool.clone(), self.whose);
-        self.tasks.spawn(TaskKind::Command, async move {
-            let waiting = STORE_CALLS.with((whose, CallState::Waiting)).hold();
-            let connected = timeout(ACQUIRE, pool.acquire()).await;
-            drop(waiting);
-            // The caller may have gone away.
-            match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
-                Ok(connection) => {
-                    let _connected = STORE_CALLS.with((whose, CallState::Connected)).hold();
-                    let (outcome, connection) = work_on(connection, patience, within, &work).await;
-                    let back = async {
-                        if let Some(connection) = connection {
-                            put_back(connection).await;
-                        }
-                    };
-                    if outcome.is_err() && within == Within::Statement {
-                        // The server reports an error before it releases the locks, so the caller
-                        // gets it after the return of the connection, which waits for the server.
-                        // Work in a transaction was rolled back already.
-                        back.await;
-                        let _ = sender.send(outcome);
-                    } else {
-                        let _ = sender.send(outcome);
-                        back.await;
-                    }
-                }
-                Err(error) => {
-                    let _ = sender.send(Err(Fault::from(error).void()));
-                }
-            }
-        });
+        let task = run_on(self.pool.clone(), self.whose, patience, within, work, sender);
+        self.tasks.spawn(TaskKind::Command, task);
         let lost = |_| Fault::new(StoreErrorKind::Unavailable, "the work was abandoned");
         let outcome = receiver.await.map_err(lost).flatten();
         if let Err(fault) = &outcome
@@ -156,17 +155,54 @@ impl PostgresConnections {
     }
 }
 
+/// Takes a connection, runs work on it, sends the outcome to the caller, and returns the connection
+/// to the pool.
+async fn run_on(
+    pool: PgPool,
+    whose: Pool,
+    patience: Duration,
+    within: Within,
+    work: PoolWork,
+    caller: oneshot::Sender<SqlResult<()>>,
+) {
+    let waiting = STORE_CALLS.with((whose, CallState::Waiting)).hold();
+    let connected = timeout(ACQUIRE, pool.acquire()).await;
+    drop(waiting);
+    // In all cases, the caller may have gone away.
+    let connection = match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
+        Ok(connection) => connection,
+        Err(error) => {
+            let _ = caller.send(Err(Fault::from(error).void()));
+            return;
+        }
+    };
+    let _connected = STORE_CALLS.with((whose, CallState::Connected)).hold();
+    let (outcome, connection) = work_on(connection, patience, within, &work).await;
+    let back = async {
+        if let Some(connection) = connection {
+            put_back(connection).await;
+        }
+    };
+    if outcome.is_err() && within == Within::Statement {
+        // The server reports an error before it releases the locks, so the caller gets it after the
+        // return of the connection, which waits for the server. Work in a transaction was rolled
+        // back already.
+        back.await;
+        let _ = caller.send(outcome);
+    } else {
+        let _ = caller.send(outcome);
+        back.await;
+    }
+}
+
 /// Runs work, and repeats it if it met a concurrent transaction. Returns the connection if its
 /// state is known.
-async fn work_on<T, W>(
+async fn work_on(
     mut connection: PoolConnection<Postgres>,
     patience: Duration,
     within: Within,
-    work: &W,
-) -> (SqlResult<T>, Option<PoolConnection<Postgres>>)
-where
-    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>>,
-{
+    work: &PoolWork,
+) -> (SqlResult<()>, Option<PoolConnection<Postgres>>) {
     let mut tries = 1;
     loop {
         let outcome = timeout(patience, once(&mut connection, within, work))
@@ -183,10 +219,7 @@ where
     }
 }
 
-async fn once<T, W>(connection: &mut PgConnection, within: Within, work: &W) -> SqlResult<T>
-where
-    W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>>,
-{
+async fn once(connection: &mut PgConnection, within: Within, work: &PoolWork) -> SqlResult<()> {
     let mut transaction = match within {
         Within::Statement => return work(connection).await,
         Within::Transaction => connection.begin().await?,
@@ -198,10 +231,7 @@ where
         }
     };
     match work(&mut transaction).await {
-        Ok(value) => {
-            transaction.commit().await?;
-            Ok(value)
-        }
+        Ok(()) => Ok(transaction.commit().await?),
         Err(fault) if fault.remedy == Remedy::Reconnect => Err(fault),
         Err(fault) => match transaction.rollback().await {
             Ok(()) => Err(fault),

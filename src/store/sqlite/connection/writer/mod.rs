@@ -94,6 +94,19 @@ impl SqliteWriter {
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, SqlResult<T>> + Send + 'static,
     {
+        self.try_write(rows, work).await.map_err(|fault| fault.of(operation))
+    }
+
+    /// Runs work like [`write`](Self::write), for callers that handle the failure themselves.
+    pub(in crate::store::sqlite) async fn try_write<T, W>(
+        &self,
+        rows: usize,
+        work: W,
+    ) -> SqlResult<T>
+    where
+        T: Send + 'static,
+        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, SqlResult<T>> + Send + 'static,
+    {
         let (sender, receiver) = oneshot::channel::<SqlResult<T>>();
         let run: RunWork = Box::new(move |connection| {
             Box::pin(async move {
@@ -111,9 +124,9 @@ impl SqliteWriter {
         });
         let closed = |_| Fault::new(StoreErrorKind::Unavailable, "the store is closed");
         let work = QueuedWork { rows, run };
-        self.queue.send(work).await.map_err(|error| closed(error.to_string()).of(operation))?;
+        self.queue.send(work).await.map_err(closed)?;
         let lost = |_| Fault::new(StoreErrorKind::Internal, "the write was abandoned");
-        receiver.await.map_err(lost).flatten().map_err(|fault| fault.of(operation))
+        receiver.await.map_err(lost).flatten()
     }
 }
 
