@@ -23,15 +23,9 @@ impl<T> Measured<T> {
         &self.inner
     }
 
-    /// Waits for a call and records it as [`measure`] does.
-    pub async fn call<L: Label, A, E: CallError>(
-        &self,
-        operation: L,
-        seconds: &Histogram<L>,
-        errors: &Counter<L>,
-        call: impl Future<Output = Result<A, E>> + Send,
-    ) -> Result<A, E> {
-        measure(&self.clock, operation, seconds, errors, call).await
+    /// Returns the clock that measures.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 }
 
@@ -99,7 +93,8 @@ macro_rules! measured {
                     use $crate::telemetry::metrics::{$errors, $operation, $seconds};
                     const OPERATION: $operation = $operation::named(stringify!($method));
                     let call = self.inner().$method($($argument),*);
-                    self.call(OPERATION, &$seconds, &$errors, call).await
+                    $crate::runtime::measure(self.clock(), OPERATION, &$seconds, &$errors, call)
+                        .await
                 }
             )*
             $($(
