@@ -8,8 +8,8 @@ use super::connection::{Connection, Dialect};
 use super::fault::{Fault, SqlResult};
 use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
-use crate::domain::AccountId;
-use crate::store::corrupt_rows::CorruptRows;
+use crate::domain::{AccountId, JobId};
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{Result, Sealer, StoreErrorKind};
 
@@ -299,6 +299,21 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     /// The log of corrupt rows.
     fn corrupt_rows(&self) -> &Arc<CorruptRows> {
         &self.shared().corrupt_rows
+    }
+
+    /// Returns the rows of a query for executors that can be read, and logs the others.
+    fn readable_jobs<T: Send>(
+        &self,
+        operation: &'static str,
+        query: Query<ReadableRow<JobId, T>>,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send
+    where
+        ReadableRow<JobId, T>: ReadRow,
+    {
+        async move {
+            let rows = self.executor().all(operation, query).await?;
+            Ok(self.corrupt_rows().leave_out("job", rows))
+        }
     }
 
     /// Runs work of a user's request that may add to the history of jobs, in a transaction.

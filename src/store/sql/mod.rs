@@ -15,6 +15,7 @@ pub(in crate::store) mod alert_plan;
 pub(in crate::store) mod alert_rows;
 pub(in crate::store) mod audit;
 mod batch_rows;
+pub(in crate::store) mod claims;
 pub(in crate::store) mod connection;
 mod deletion;
 pub(in crate::store) mod encoding;

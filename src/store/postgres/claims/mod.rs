@@ -14,22 +14,22 @@ use super::commits;
 use super::commits::ending::Manner;
 use definition_cache::CachedDefinitions;
 
-use super::connection::values::number;
 use super::{PostgresStore, Within, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::runtime::faults;
-use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
+use crate::store::contract::claims::{LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::erasure::GOING;
+use crate::store::sql::access::Database;
+use crate::store::sql::claims::{aborts, late};
 use crate::store::sql::fault::{Remedy, SqlResult};
-use crate::store::sql::rows::unfit;
+use crate::store::sql::rows::{number, unfit};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
-    Result, Unreadable,
+    Result, Unreadable, sql,
 };
 
 /// A claimed job: its data, or the reason why its row cannot be read.
@@ -209,16 +209,7 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn aborts(&self) -> Result<Aborts> {
-        self.executor
-            .run("aborts", Within::Statement, |connection| {
-                Box::pin(async move {
-                    let query = "SELECT id FROM runs WHERE stop = 2 AND status = 1";
-                    let jobs = sqlx::query_scalar(query).fetch_all(&mut *connection).await?;
-                    let accounts = sqlx::query_scalar(GOING).fetch_all(connection).await?;
-                    Ok(Aborts { jobs, accounts })
-                })
-            })
-            .await
+        aborts(self, "SELECT id FROM runs WHERE stop = 2 AND status = 1").await
     }
 
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
@@ -252,16 +243,7 @@ impl ClaimStore for PostgresStore {
         after: Option<(Timestamp, JobId)>,
         limit: u32,
     ) -> Result<Vec<Ticket>> {
-        let (start, job) = after.unwrap_or(FIRST);
-        let rows = self.executor.run("late", Within::Statement, move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query_as(faults::statement("late", LATE)).bind(before);
-                let query = query.bind(i64::from(limit)).bind(start).bind(job);
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        late(self, faults::statement("late", LATE), before, after, limit).await
     }
 
     async fn late_of_each(
@@ -277,26 +259,13 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
-        let rows = self.executor.run("expired", Within::Statement, move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query_as(faults::statement("expired", EXPIRED)).bind(before);
-                let query = query.bind(i64::from(limit));
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        let query = sql::query_as(faults::statement("expired", EXPIRED));
+        self.readable_jobs("expired", query.bind(before).bind(i64::from(limit))).await
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
-        let rows = self.executor.run("claims_of", Within::Statement, move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        let query = sql::query_as(CLAIMS_OF).bind(executor).bind(before);
+        self.readable_jobs("claims_of", query).await
     }
 }
 

@@ -3,11 +3,12 @@
 use sqlx::PgConnection;
 
 use crate::domain::outcome::{Exchange, Response};
-use crate::store::postgres::connection::values::{bounds, column};
+use crate::store::postgres::connection::values::column;
 use crate::store::sql::encoding::timings_text;
 use crate::store::sql::ending::Ending;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::response::{body_text, headers_text, without_nul};
+use crate::store::sql::values::bounds;
 use crate::store::{Completion, End};
 
 /// Records the ended attempts whose outcome is retryable. A response is stored only for the last

@@ -14,9 +14,9 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use crate::domain::{JobId, Timestamp};
 use crate::store::postgres::connection::pool::PostgresConnections;
-use crate::store::postgres::connection::values::key_from;
 use crate::store::postgres::{PostgresStore, Within};
 use crate::store::sql::fault::{Remedy, SqlResult};
+use crate::store::sql::values::key_from;
 
 const DAY_MS: i64 = 86_400_000;
 /// The number of days that are created ahead of time. That gives an operator enough time to notice

@@ -10,13 +10,13 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::partitions::{Day, existing, lock};
 use crate::domain::{JobId, Timestamp};
-use crate::store::postgres::connection::values::key_from;
 use crate::store::postgres::{PostgresStore, Within};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sql::maintenance::is_alone;
+use crate::store::sql::values::key_from;
 use crate::store::{StoreErrorKind, Upkeep};
 use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 

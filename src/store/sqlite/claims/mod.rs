@@ -19,15 +19,16 @@ use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
+use crate::store::contract::claims::{LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
-use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::erasure::GOING;
+use crate::store::corrupt_rows::{CorruptRows, unreadable};
+use crate::store::sql::access::Database;
+use crate::store::sql::claims::{aborts, late};
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
-    Result, StoreErrorKind, Unreadable,
+    Result, StoreErrorKind, Unreadable, sql,
 };
 
 /// The maximum number of jobs that are read at once: each can have a body of 256 KiB.
@@ -107,30 +108,12 @@ pub(super) const CLAIMS_OF: &str = "
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
-        if jobs.is_empty() {
-            return Ok(Claims::default());
-        }
-        let (claim, jobs, corrupt_rows) =
-            (*claim, each_once(jobs), self.shared.corrupt_rows.clone());
-        let claims = self.connections.writer.write("claim", jobs.len(), move |connection| {
-            Box::pin(take(connection, claim, jobs, corrupt_rows))
-        });
-        let (claims, secrets) = claims.await?;
-        Ok(self.shared.encrypted_fields.open_claims(claims, secrets))
+        self.claims("claim", claim, jobs, true).await
     }
 
     /// Queues with the writes, so that it runs after a claim that is still under way.
     async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
-        if jobs.is_empty() {
-            return Ok(Claims::default());
-        }
-        let (claim, jobs, corrupt_rows) =
-            (*claim, each_once(jobs), self.shared.corrupt_rows.clone());
-        let claims = self.connections.writer.write("recall", jobs.len(), move |connection| {
-            Box::pin(async move { claimed(connection, claim, &jobs, corrupt_rows).await })
-        });
-        let (claims, secrets) = claims.await?;
-        Ok(self.shared.encrypted_fields.open_claims(claims, secrets))
+        self.claims("recall", claim, jobs, false).await
     }
 
     async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
@@ -150,17 +133,8 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn aborts(&self) -> Result<Aborts> {
-        let query = sqlx::query_as(
-            "SELECT id FROM runs INDEXED BY runs_cancelled WHERE stop = 2 AND status = 1",
-        );
-        let jobs: Vec<(JobId,)> =
-            self.connections.readers.all(query).await.map_err(failed_in("aborts"))?;
-        let going = self.connections.readers.all(sqlx::query_as(GOING)).await;
-        let accounts: Vec<(AccountId,)> = going.map_err(failed_in("aborts"))?;
-        Ok(Aborts {
-            jobs: jobs.into_iter().map(|(job,)| job).collect(),
-            accounts: accounts.into_iter().map(|(account,)| account).collect(),
-        })
+        let stopped = "SELECT id FROM runs INDEXED BY runs_cancelled WHERE stop = 2 AND status = 1";
+        aborts(self, stopped).await
     }
 
     /// Writes take turns, so no other transaction has locked a row.
@@ -183,11 +157,7 @@ impl ClaimStore for SqliteStore {
         after: Option<(Timestamp, JobId)>,
         limit: u32,
     ) -> Result<Vec<Ticket>> {
-        let (start, job) = after.unwrap_or(FIRST);
-        let query = sqlx::query_as(LATE).bind(before).bind(limit).bind(start).bind(job);
-        let rows: Vec<ReadableRow<JobId, _>> =
-            self.connections.readers.all(query).await.map_err(failed_in("late"))?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        late(self, LATE, before, after, limit).await
     }
 
     async fn late_of_each(
@@ -201,17 +171,41 @@ impl ClaimStore for SqliteStore {
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
-        let query = sqlx::query_as(EXPIRED).bind(before).bind(limit);
-        let rows: Vec<ReadableRow<JobId, _>> =
-            self.connections.readers.all(query).await.map_err(failed_in("expired"))?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        let query = sql::query_as(EXPIRED).bind(before).bind(i64::from(limit));
+        self.readable_jobs("expired", query).await
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
-        let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
-        let rows: Vec<ReadableRow<JobId, _>> =
-            self.connections.readers.all(query).await.map_err(failed_in("claims_of"))?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        let query = sql::query_as(CLAIMS_OF).bind(executor).bind(before);
+        self.readable_jobs("claims_of", query).await
+    }
+}
+
+impl SqliteStore {
+    /// Claims jobs with [`take`] or recalls them with [`claimed`].
+    async fn claims(
+        &self,
+        operation: &'static str,
+        claim: &Claim,
+        jobs: &[JobId],
+        is_new: bool,
+    ) -> Result<Claims> {
+        if jobs.is_empty() {
+            return Ok(Claims::default());
+        }
+        let (claim, jobs, corrupt_rows) =
+            (*claim, each_once(jobs), self.shared.corrupt_rows.clone());
+        let claims = self.connections.writer.write(operation, jobs.len(), move |connection| {
+            Box::pin(async move {
+                if is_new {
+                    take(connection, claim, jobs, corrupt_rows).await
+                } else {
+                    claimed(connection, claim, &jobs, corrupt_rows).await
+                }
+            })
+        });
+        let (claims, secrets) = claims.await?;
+        Ok(self.shared.encrypted_fields.open_claims(claims, secrets))
     }
 }
 
