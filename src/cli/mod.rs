@@ -37,28 +37,41 @@ mod verify;
 mod welcome;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
+use tokio::runtime::Builder;
 
 pub use args::{Cli, Command};
 pub use error::CliError;
 pub use welcome::{Welcome, welcome};
 
-/// Parses the command line. For `--help`, `--version` and usage errors the process ends here.
-pub fn parse() -> Cli {
-    Cli::parse()
-}
+/// The maximum time for which blocking calls that are still running delay the end of the process.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 
-/// Runs a command to its end.
-pub async fn run(cli: Cli) -> ExitCode {
-    match execute(cli.command).await {
+/// Parses the command line and runs its command to the end. For `--help`, `--version` and usage
+/// errors the process ends here.
+///
+/// The runtime is started here and not in `main`: the compiler would translate the code of all
+/// commands for the binary, after the library and a second time.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return fail(&CliError::Failed(format!("cannot start the runtime: {error}")));
+        }
+    };
+    let code = match runtime.block_on(execute(cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
-    }
+    };
+    runtime.shutdown_timeout(LAST_CALLS);
+    code
 }
 
 /// Prints the error and returns its exit code.
-pub fn fail(error: &CliError) -> ExitCode {
+fn fail(error: &CliError) -> ExitCode {
     output::complain(&format!("error: {error}"));
     error.exit_code()
 }
