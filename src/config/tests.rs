@@ -179,13 +179,16 @@ fn a_cluster_needs_all_three_servers_and_any_role() {
     ] {
         let text = mistakes(&sources(&some, &[]));
         assert!(text.starts_with("a mistake in the configuration:\n"), "{text}");
-        assert!(text.contains(odd) && text.contains("does not go with the others"), "{text}");
-        assert!(text.contains("a cluster takes store.url = postgres://…, queue.url"), "{text}");
+        assert!(
+            text.contains(odd) && text.contains("does not fit the other two settings"),
+            "{text}"
+        );
+        assert!(text.contains("a cluster needs store.url = postgres://…, queue.url"), "{text}");
         load_part(&sources(&some, &[])).expect("enough for a command on the store");
     }
     assert!(mistakes(&sources(&[("PUNCTUAL_ROLES", "")], &[])).contains("at least one of"));
     let alone = mistakes(&sources(&[("PUNCTUAL_ROLES", "api")], &[]));
-    assert!(alone.contains("must have api, scheduler and executor"), "{alone}");
+    assert!(alone.contains("must include api, scheduler and executor"), "{alone}");
     let pools = [store, queue, cluster, ("PUNCTUAL_STORE_API_CONNECTIONS", "30")];
     assert!(mistakes(&sources(&pools, &[])).contains("must not be more than 40 with the other"));
 }
@@ -233,7 +236,7 @@ fn keys_come_from_the_environment_or_a_file_and_are_never_shown() {
     let both = mistakes(&sources(&[in_file, ("PUNCTUAL_SECRETS_KEYS", &given)], &[]));
     assert!(both.contains("cannot be set beside secrets.keys"), "{both}");
     std::fs::write(&path, "\n").expect("written");
-    assert!(mistakes(&sources(&[in_file], &[])).contains("there is no key in the file"));
+    assert!(mistakes(&sources(&[in_file], &[])).contains("the file contains no key"));
 }
 
 #[test]
@@ -284,7 +287,7 @@ fn mistakes_in_plans_are_told() {
     );
     let said = mistakes(&wrong);
     for part in [
-        "plans.unlimited: is always there",
+        "plans.unlimited: always exists",
         "plans.a b: must be a name",
         "plans.free.schedule: is not a limit of a plan",
         "plans.free.jobs_per_month = -1: must be a whole number",

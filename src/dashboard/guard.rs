@@ -44,7 +44,7 @@ pub(super) async fn guard(
     response
 }
 
-/// Counts a request, and refuses a change that another site asks for.
+/// Counts a request, and refuses a change that another site requests.
 async fn admit(
     dashboard: &DashboardParts,
     address: IpAddr,

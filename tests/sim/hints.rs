@@ -127,8 +127,8 @@ async fn before_the_minute(seed: u64) -> World {
     world
 }
 
-/// A leader takes hints again that it could not follow. So does a leader that was replaced without
-/// knowing it, while its successor knows of no lost hint.
+/// A leader takes hints again that it could not apply. A leader that was replaced without knowing
+/// it does the same, while its successor knows of no lost hint.
 #[tokio::test]
 async fn hints_that_cannot_be_followed_are_taken_again() {
     for (failing, is_replaced) in [("candidates", false), ("set_due", true)] {

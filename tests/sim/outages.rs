@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Ends all faults, except that the store may be the only server that is left, and that a
-    /// replica may have died for good: jobs are made and run nevertheless.
+    /// replica may have died for good: jobs are still created and run.
     pub fn mend(&mut self) {
         if !self.is_cluster() {
             return;
@@ -176,7 +176,7 @@ impl World {
         self.has_led(ended);
         self.note(format_args!("it was replaced: {is_replaced}"));
         if is_replaced && self.ticked().await != before {
-            self.breaks("LEAD-1: a leader that was replaced in its sleep has changed something");
+            self.breaks("LEAD-1: a leader that was replaced while it slept has changed something");
         }
         is_replaced
     }

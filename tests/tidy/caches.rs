@@ -120,7 +120,11 @@ fn check_keys(file: &File) -> Vec<Finding> {
     let mut findings: Vec<_> = made
         .filter(|(name, _)| LISTED_KEYS.iter().all(|(listed, _)| listed != name))
         .map(|(name, line)| {
-            Finding::at(file, *line, format!("say in tests/tidy what is under {name}, and whose"))
+            Finding::at(
+                file,
+                *line,
+                format!("list {name} in tests/tidy, with its content and its owner"),
+            )
         })
         .collect();
     let gone = LISTED_KEYS.iter().filter(|(name, _)| found.iter().all(|(made, _)| made != name));

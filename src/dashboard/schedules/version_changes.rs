@@ -1,5 +1,5 @@
-//! The fields in which a version of a schedule differs from another one, as pages show them. What
-//! may be secret is masked, as on the page of the schedule.
+//! The fields in which a version of a schedule differs from another one, as pages show them. Values
+//! that may be secret are masked, as on the page of the schedule.
 
 use std::collections::BTreeSet;
 

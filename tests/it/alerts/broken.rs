@@ -131,7 +131,7 @@ async fn a_channel_that_hangs_delays_neither_jobs_nor_others() {
     let fine = told.schedule("/seq/500", &[&works], json!({})).await;
     let began = Instant::now();
     told.run(&fine).await;
-    until("the other channel is told", async || {
+    until("the other channel gets its alert", async || {
         told.provider.alerts().iter().any(|one| one.path == "/works").then_some(())
     })
     .await;

@@ -104,7 +104,7 @@ async fn an_endless_body_is_read_away_only_so_far() {
         let mut sent = 0;
         while stream.write_all(&chunk).await.is_ok() {
             sent += 1;
-            assert!(sent < 200, "it is read away for ever");
+            assert!(sent < 200, "the drain of the body has a limit");
         }
     };
     tokio::time::timeout(PATIENCE, send).await.expect("the connection is closed");
@@ -124,7 +124,7 @@ async fn a_silent_body_is_cut_off_in_the_end() {
     };
     let answer = tokio::select! {
         answer = read_answer(&mut stream) => answer,
-        () = advance => unreachable!("it goes on for ever"),
+        () = advance => unreachable!("the call ends"),
     };
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
 }

@@ -14,7 +14,7 @@ const IN_PROGRESS: (&str, &str) =
 const REUSED: (&str, &str) =
     ("IDEMPOTENCY_KEY_REUSED", "The idempotency key was used for another request");
 
-pub const LOST: &str = "The call took effect, but its answer was lost and cannot be given again";
+pub const LOST: &str = "The call took effect, but its answer was lost and cannot be returned again";
 
 pub async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
     service.call("POST", path).header("idempotency-key", key).json(body).send().await

@@ -237,11 +237,11 @@ async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
     let address = IpAddr::from([192, 0, 2, 1]);
     for (text, times, why) in [
         (&*service.key, 2, "one that must be looked up needs its address's allowance first"),
-        (&service.key, 1, "it is known"),
-        ("x", 1, "it has not the form of a key"),
-        (unknown.reveal(), 1, "it counts for its address, which is known by now"),
-        (unknown.reveal(), 1, "it is known not to work"),
-        (mistaken.reveal(), 1, "as the first one"),
+        (&service.key, 1, "the key is cached"),
+        ("x", 1, "a malformed key is counted once"),
+        (unknown.reveal(), 1, "an unknown key counts for its address, which has failed before"),
+        (unknown.reveal(), 1, "the refusal is cached"),
+        (mistaken.reveal(), 1, "another unknown key counts in the same way"),
     ] {
         queue.asked.store(0, Ordering::Relaxed);
         authenticator.admit(Presented::Text(text), address).await;
@@ -290,7 +290,7 @@ async fn a_known_key_works_on_while_the_store_is_away_for_a_moment() {
     for seconds in [3, 0] {
         service.advance(seconds);
         let answer = service.get("/v1/nothing").await;
-        assert_eq!(answer.status, 404, "what needs no store is answered: {}", answer.text);
+        assert_eq!(answer.status, 404, "a call without a store read is answered: {}", answer.text);
     }
     service.advance(1);
     assert_eq!(service.get("/v1/nothing").await.status, 503);

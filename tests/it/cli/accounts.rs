@@ -160,7 +160,7 @@ fn waiting_for_an_account_to_be_gone_can_be_ended() {
     assert!(said.contains("no server seems to run"), "{said}");
     let mut kill = Command::new("kill");
     let killed = kill.args(["-s", "INT", &child.id().to_string()]).status();
-    assert!(killed.expect("there is kill").success());
+    assert!(killed.expect("kill is installed").success());
     let done = CommandResult::from(child.wait_with_output().expect("ended"));
     assert_eq!(done.status, Some(0), "the account is deleted: {}", done.err);
     assert!(done.out.starts_with("alice is deleted; servers remove the rest."), "{}", done.out);

@@ -128,7 +128,7 @@ async fn the_mail_server_is_tried() {
     };
     let (done, line) = try_with("ann:hunter2@", true);
     assert_eq!(done.status, Some(0), "{done:?}");
-    assert!(line.starts_with("ok") && line.ends_with("answers over TLS and takes the login"));
+    assert!(line.starts_with("ok") && line.ends_with("answers over TLS and accepts the login"));
     let authorities = lines(&done.out, "mail.ca_file");
     assert!(authorities[0].contains("certificate of the authorities is valid"), "{done:?}");
 
@@ -172,7 +172,7 @@ fn a_file_that_is_no_store_and_a_folder_that_is_none_are_failures() {
 fn a_wrong_configuration_is_told_as_serve_tells_it() {
     let folder = folder();
     let wrong = complaint(folder.path(), &["doctor", "--store-url", "postgres://a:b@c/d"], 2);
-    assert!(wrong.contains("a cluster takes store.url = postgres://…, queue.url"), "{wrong}");
+    assert!(wrong.contains("a cluster needs store.url = postgres://…, queue.url"), "{wrong}");
     complaint(folder.path(), &["doctor", "--replicas", "0"], 2);
 }
 

@@ -97,7 +97,7 @@ async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
 /// the lease in the store, and 15 s.
 const REPLACED_BY_THE_STORE: Duration = Duration::from_secs(5 + 15);
 
-/// A leader that dies while etcd is down is replaced. So is a leader that started in the meantime.
+/// A leader that dies while etcd is down is replaced, also one that started in the meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_etcd_a_leader_that_dies_is_replaced() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
@@ -118,7 +118,7 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     for other in (0..world.replicas.len()).filter(|place| *place != leader) {
         world.replicas[other].kill();
     }
-    within(REPLACED_BY_THE_STORE, "the one that came leads all", async || {
+    within(REPLACED_BY_THE_STORE, "the new replica leads all shards", async || {
         world.leaders().await.iter().all(|(_, place)| *place == leader).then_some(())
     })
     .await;
@@ -132,13 +132,13 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     world.minutes(2.0).await;
     let led: std::collections::BTreeSet<usize> =
         world.leaders().await.into_iter().map(|(_, place)| place).collect();
-    assert_eq!(led.len(), world.replicas.len(), "etcd's word counts again");
+    assert_eq!(led.len(), world.replicas.len(), "etcd assigns the shards again");
     world.holds().await;
 }
 
-/// The maximum lag of a tick while a leader leaves of which etcd cannot tell: it asks etcd for 2 s
-/// to end its lease there, then ends the one in the store; the others look there every second; and
-/// a busy machine's share.
+/// The maximum lag of a tick while a leader stops and etcd cannot report it. The leader tries for 2
+/// s to end its lease in etcd, and then ends its lease in the store, which the others read every
+/// second. The rest is for a busy machine.
 const HANDED_OVER_BY_THE_STORE: Duration = Duration::from_secs(2 + 1 + 4);
 
 /// A deploy during an outage of etcd: the replica that stops hands its shards over by the store.
@@ -149,9 +149,9 @@ async fn without_etcd_a_replica_that_stops_hands_its_shards_over() {
     world.calm = true;
     let leader = world.leader_of(0).await;
     world.etcd().kill(0);
-    // The store's word counts when etcd has not answered for five seconds.
+    // The leases in the store count when etcd has not answered for five seconds.
     live_for(LEASE + Duration::from_secs(5)).await;
-    assert_eq!(world.leader_of(0).await, leader, "it leads on");
+    assert_eq!(world.leader_of(0).await, leader, "it keeps leading");
     world.replicas[leader].close_door();
     live_for(Duration::from_millis(500)).await;
     world.replicas[leader].process().terminate();

@@ -163,7 +163,7 @@ async fn a_leader_that_sleeps_while_only_the_store_is_there_changes_nothing_when
     world.stores.etcd.as_mut().expect("the test's own").kill(0);
     world.stores.redis.kill();
     live_for(LEASE * 2).await;
-    assert_eq!(world.leader_of(0).await, leader, "it leads on");
+    assert_eq!(world.leader_of(0).await, leader, "it keeps leading");
     world.sleeps_until_replaced(leader, REPLACED_BY_THE_STORE).await;
     world.is_fenced_by_the_store().await;
     world.stores.redis.restart().await;

@@ -229,7 +229,7 @@ async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
     }
     world.end_fault();
     let after = (world.leaders().await, world.epochs().await);
-    assert_eq!(after, before, "no other replica has led, and it has not begun anew");
+    assert_eq!(after, before, "no other replica has led, and the leader has begun no new term");
     world.holds().await;
 }
 

@@ -83,11 +83,11 @@ async fn after_a_delete_is_answered_no_tick_makes_a_job() {
     let is_cancelled = |job: &&Job| job.error.as_deref() == Some("CANCELLED");
     for job in history.jobs.iter().filter(is_cancelled) {
         let hits = history.hits_of(&job.id).count();
-        assert_eq!(hits, job.number as usize, "nothing is sent for what is cancelled: {job:?}");
+        assert_eq!(hits, job.number as usize, "nothing is sent for a cancelled job: {job:?}");
     }
     let found = |id: &str| history.jobs.iter().find(|job| job.id == id).expect("it is readable");
     assert!(is_cancelled(&found(&waiting)), "{:?}", found(&waiting));
-    assert_eq!(found(&running).status, "SUCCESS", "what runs ends as it would have");
+    assert_eq!(found(&running).status, "SUCCESS", "the running job ends by itself");
 }
 
 /// F72: the path and the body of a job have the same version, which I6 checks. It is the version at

@@ -219,7 +219,7 @@ async fn a_stop_during_a_long_attempt_ends_in_time_and_others_go_on_with_it() {
     world.begin_fault();
     world.replicas[leaver].process().terminate();
     let status = world.replicas[leaver].ended(Duration::from_secs(4 + 5)).await;
-    assert_eq!(status.code(), Some(1), "not in order, and it says so");
+    assert_eq!(status.code(), Some(1), "exit status 1: an attempt was cut off");
     world.target.release();
     world.final_within(TAKEN_OVER, &jobs).await;
     world.restart(leaver).await;

@@ -13,7 +13,8 @@ use crate::harness::recorder::Recorder;
 
 /// Runs a statement or a command of the program `sqlite3` on a file.
 fn sqlite3(file: &Path, what: &str) -> String {
-    let output = Command::new("sqlite3").arg(file).arg(what).output().expect("there is sqlite3");
+    let output =
+        Command::new("sqlite3").arg(file).arg(what).output().expect("sqlite3 is installed");
     assert!(output.status.success(), "{what}: {output:?}");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }

@@ -85,7 +85,7 @@ async fn is_outlived(installation: &mut Installation, disk: impl Disk) {
     assert_eq!(create.status, 503, "{create:?}");
     assert_eq!(create.body["error"]["code"], "SERVICE_UNAVAILABLE");
     target.release();
-    assert_eq!(api.job(&running).await["id"], running.as_str(), "reading goes on");
+    assert_eq!(api.job(&running).await["id"], running.as_str(), "reads continue");
 
     disk.clear(&server);
     let job = api.finished(&running).await;
@@ -94,7 +94,7 @@ async fn is_outlived(installation: &mut Installation, disk: impl Disk) {
     let next = trigger.data().as_str().expect("an id");
     assert_eq!(api.finished(next).await["status"], "SUCCESS");
     let all = api.get("/v1/schedules").await;
-    assert_eq!(all.data().as_array().map(Vec::len), Some(1), "what was refused is not there");
+    assert_eq!(all.data().as_array().map(Vec::len), Some(1), "the refused schedules do not exist");
     let jobs = api.jobs("").await;
     assert_eq!((jobs.len(), target.count()), (2, 2));
 }

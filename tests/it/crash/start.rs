@@ -33,7 +33,7 @@ async fn a_second_server_on_the_same_file_is_refused() {
     let server = installation.serve().await;
     refused(installation.command(&["serve"]), &["another server", "punctual.db"]).await;
     let api = installation.client(&server);
-    assert_eq!(api.get("/v1/schedules").await.status, 200, "the first one goes on");
+    assert_eq!(api.get("/v1/schedules").await.status, 200, "the first server continues");
     // Commands of operators work while the server runs.
     assert!(installation.run(&["account", "list"]).contains("first"));
     // The lock is released when its process ends in any way.

@@ -121,7 +121,7 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     .await;
     assert_eq!(refused["statusCode"], 429);
     let all = service.api.jobs("").await;
-    assert_eq!(all.len(), LIMIT + 1, "that of the user, and what the key's limit lets through");
+    assert_eq!(all.len(), LIMIT + 1, "the user's job, and the jobs within the limit of the key");
 }
 
 /// The number of schedules of one account that are due at once.

@@ -101,7 +101,7 @@ async fn missed_ticks_run_as_the_policy_says() {
                 > Duration::from_secs(60)
         };
         let (caught_up, on_time): (Vec<_>, Vec<_>) = jobs.iter().partition(late);
-        assert!(!on_time.is_empty(), "{policy}: what is up to a minute late always runs");
+        assert!(!on_time.is_empty(), "{policy}: ticks up to a minute late always run");
         let skipped: u64 = skips_of(&service, schedule).await.iter().map(|(_, count)| count).sum();
         let missed = caught_up.len() as u64 + skipped;
         assert!((5..=7).contains(&missed), "{policy}: {missed}");

@@ -108,7 +108,7 @@ async fn a_canary_that_is_switched_off_rests() {
     .await;
     server.kill();
     let _server = installation.serve().await;
-    within(PATIENCE, "it goes on", async || {
+    within(PATIENCE, "the canary continues", async || {
         let accounts = installation.run(&["account", "list"]);
         let its = accounts.lines().find(|line| line.contains("punctual-canary"));
         its.expect("it is there").contains("active").then_some(())

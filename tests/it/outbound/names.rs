@@ -47,7 +47,11 @@ async fn rebinding_never_reaches_the_inside() {
         let url = format!("http://{name}:{}/", public.port());
         assert_eq!(response(caller.get(&url).await).status, 200);
         failure(caller.get(&url).await, ErrorCode::BlockedAddress, false);
-        assert_eq!(dns.asked(&name), 2, "each answer is judged, and no name is asked for twice");
+        assert_eq!(
+            dns.asked(&name),
+            2,
+            "each answer is checked, and no name is resolved twice for one request"
+        );
     }
     assert_eq!((public.connections(), inside.connections()), (500, 0));
 }

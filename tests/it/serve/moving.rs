@@ -315,7 +315,7 @@ async fn a_later_copy_brings_what_has_changed() {
     let rows = copied(&world, &one);
     let written: u64 = rows.iter().map(|(.., written)| written).sum();
     // The lease of the second process is new, too, and the job is counted in an hour.
-    assert!((1..14).contains(&written), "only what has changed: {rows:?}");
+    assert!((1..14).contains(&written), "only changed rows: {rows:?}");
     let replica = world.replica(&[]).await;
     let api = replica.client(&one.key);
     let moved = everything(&api).await;

@@ -21,7 +21,7 @@ async fn urls_that_are_none_are_told_all_at_once() {
         assert!(said.contains("store.url") && !said.contains("hunter2"), "{said}");
     }
     let said = world.refusal(2, &[("PUNCTUAL_QUEUE_URL", "memory:")]).await;
-    assert!(said.contains("does not go with the others"), "{said}");
+    assert!(said.contains("does not fit the other two settings"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

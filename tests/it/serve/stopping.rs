@@ -53,7 +53,7 @@ async fn it_says_so_hands_its_shards_over_and_lets_attempts_end() {
         (new.shards().await.len() == usize::from(SHARDS)).then_some(())
     })
     .await;
-    println!("handed over {:?} after it was told", told.elapsed());
+    println!("handed over {:?} after the signal", told.elapsed());
     // Both attempts are still running.
     let api = new.client(&key);
     assert_eq!(api.job(&slow).await["status"], "RUNNING");

@@ -1,4 +1,4 @@
-//! What a bulk action does, and to which schedules.
+//! The kind of a bulk action, and its target schedules.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -8,11 +8,11 @@ use crate::dashboard::form::FormFields;
 use crate::dashboard::text::{counted, grouped};
 use crate::domain::ScheduleId;
 
-/// The maximum number of different reasons that are told. Further ones count as other reasons.
+/// The maximum number of different reasons that are listed. Further ones count as other reasons.
 const MOST_REASONS: usize = 10;
 const OTHER_REASONS: &str = "Other reasons.";
 
-/// What a bulk action has done.
+/// The result of a bulk action so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BulkReport {
     /// The number of schedules that were changed.

@@ -98,7 +98,7 @@ async fn while_etcd_hangs_terms_stay_and_are_not_trusted() {
     .await;
     assert!(begun.elapsed() < LEASE, "{:?}", begun.elapsed());
     let kept: usize = all.iter().map(|replica| replica.cluster.terms().borrow().len()).sum();
-    assert_eq!(kept, usize::from(SHARDS), "who leads may lead on");
+    assert_eq!(kept, usize::from(SHARDS), "leaders may continue");
     let leaving = Instant::now();
     all[0].cluster.leave().await;
     assert!(leaving.elapsed() < Duration::from_secs(3), "leaving does not wait for etcd");

@@ -31,7 +31,7 @@ async fn shards_of(cluster: &RedisCluster, node: usize) -> Vec<u16> {
 /// Takes until `wanted` tickets have arrived. Failing calls are repeated.
 async fn take_all(queue: &SharedQueue, wanted: usize) -> Vec<Ticket> {
     let mut all = Vec::new();
-    within(FAILS_WITHIN * 4, "what is not down is handed out", async || {
+    within(FAILS_WITHIN * 4, "tickets of the other nodes are handed out", async || {
         if let Ok((taken, _)) = queue.take(at(0), &room(99)).await {
             all.extend(taken);
         }
@@ -89,7 +89,7 @@ async fn others_go_on(
     // Tickets for the other nodes are not lost, although the push fails.
     let again = of_each(2);
     let mut shards = HashSet::new();
-    until("what is pushed for the others is handed out", async || {
+    until("pushed tickets of the other nodes are handed out", async || {
         queue.push(&again).await.expect_err("some of it");
         if let Ok((taken, _)) = queue.take(at(0), &room(99)).await {
             shards.extend(taken.iter().map(|ticket| ticket.shard.0));

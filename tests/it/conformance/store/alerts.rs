@@ -259,7 +259,7 @@ pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
     for (id, expected) in schedules {
         let of = deliveries.iter().filter(|delivery| delivery.schedule == Some(id));
         let told: Vec<_> = of.map(|one| (one.kind, one.job.expect("a job"))).collect();
-        assert_eq!(told, expected.told, "in their order: {:?}", expected.policy);
+        assert_eq!(told, expected.told, "in the order of the events: {:?}", expected.policy);
     }
 }
 

@@ -238,7 +238,7 @@ pub async fn the_claims_of_an_executor_are_found_by_their_beginning(w: &World) {
     let both = BTreeSet::from([early, late]);
     assert_eq!(before(minute(9)).await, both.into_iter().collect::<Vec<_>>());
     w.commit(minute(3), &[w.completion(&first, None, End::Retry(failure(), minute(3)))]).await;
-    assert_eq!(before(minute(9)).await, [late], "what has ended is no claim");
+    assert_eq!(before(minute(9)).await, [late], "an ended attempt has no claim");
 }
 
 pub async fn waiting_jobs_are_counted_to_a_cap(w: &World) {

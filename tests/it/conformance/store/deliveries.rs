@@ -363,7 +363,7 @@ pub async fn a_failed_one_is_delivered_again(w: &World) {
     assert_eq!(redeliver(w.account, failing).await, Redelivered::Done);
     let seen = read(w, failing).await;
     assert_eq!((seen.status, seen.next_try_at), (DeliveryStatus::Pending, Some(minute(9))));
-    assert_eq!((seen.tries_made, seen.tries.len()), (1, 1), "what was is kept");
+    assert_eq!((seen.tries_made, seen.tries.len()), (1, 1), "the earlier try is kept");
     assert_eq!((seen.completed_at, seen.error_code), (None, None));
     // Five more tries.
     let mut now = minute(10);
@@ -560,5 +560,9 @@ pub async fn old_ones_go_in_small_batches(w: &World) {
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), before - 8);
     let left: Vec<_> = w.deliveries().await.iter().map(|one| one.status).collect();
     let (pending, delivered) = (DeliveryStatus::Pending, DeliveryStatus::Delivered);
-    assert_eq!(left, [pending, pending, delivered, delivered], "what may be tried again, and new");
+    assert_eq!(
+        left,
+        [pending, pending, delivered, delivered],
+        "the retryable and the new deliveries"
+    );
 }

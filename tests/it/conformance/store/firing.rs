@@ -258,7 +258,7 @@ pub async fn jobs_that_have_not_begun_are_counted_by_schedule(w: &World) {
         let counted = w.store.unstarted(&[many, one, none], most).await.expect("counted");
         [many, one, none].map(|id| counted.get(&id).copied().unwrap_or(0))
     };
-    assert_eq!(counted(9).await, [2, 1, 0], "neither what runs nor what is tried again");
+    assert_eq!(counted(9).await, [2, 1, 0], "neither running jobs nor retries");
     assert_eq!(counted(1).await, [1, 1, 0]);
     assert!(w.store.unstarted(&[], 9).await.expect("counted").is_empty());
 }

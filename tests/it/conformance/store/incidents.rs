@@ -146,7 +146,7 @@ pub async fn a_few_failures_are_sent_one_by_one(w: &World) {
     let DeliveryContent::Incident(told) = &arrived[0].content else { panic!("{arrived:?}") };
     assert_eq!((told.schedules, told.failing), (6, 5));
     let merged = w.deliveries().await.into_iter().filter(|one| one.merged_into.is_some());
-    assert_eq!(merged.count(), 3, "what was told already stays so");
+    assert_eq!(merged.count(), 3, "sent alerts stay as they are");
     // Some recover and the others do not run. The incident closes after a while.
     succeed(w, &ids[3..5], minute(8)).await;
     let arrived = deliver(w, minute(8), minute(9)).await;

@@ -165,7 +165,7 @@ pub async fn a_change_of_another_account_lets_fire_what_was_read_before(w: &Worl
         change(n % 2 == 1).await;
     }
     let fired = fire(&firing).await;
-    assert_eq!((fired.tickets.len(), fired.busy), (0, vec![id]), "whose they were is not known");
+    assert_eq!((fired.tickets.len(), fired.busy), (0, vec![id]), "their owners are not known");
     assert_eq!(fire(&w.firing(id).await).await.tickets.len(), 1);
 }
 
@@ -215,14 +215,22 @@ pub async fn jobs_are_reserved_up_to_the_quota(w: &World) {
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(999), None));
     assert_eq!(reserve(w, minute(1), 1_000, 1_000, 5).await, (1, true));
-    assert_eq!(reserve(w, minute(2), 1_000, 1_000, 5).await, (0, false), "it is told once");
+    assert_eq!(
+        reserve(w, minute(2), 1_000, 1_000, 5).await,
+        (0, false),
+        "the exhaustion is reported once"
+    );
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(1_000), Some(minute(1))));
     assert_eq!(reserve(w, minute(2), 500, 1_000, 5).await, (0, false), "a smaller plan");
     assert_eq!(reserve(w, minute(2), 1_002, 1_000, 1).await, (1, false), "a larger one");
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(1_001), None));
-    assert_eq!(reserve(w, minute(3), 1_002, 1_000, 9).await, (1, true), "it is told again");
+    assert_eq!(
+        reserve(w, minute(3), 1_002, 1_000, 9).await,
+        (1, true),
+        "the exhaustion is reported again"
+    );
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!(usage.quota_exhausted_at, Some(minute(3)));
 
