@@ -109,7 +109,7 @@ fn an_empty_list_is_empty() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let (folder, mut wrong) = file(
         "log_fromat = \"json\"\n[http]\nlisten = 8080\n[retry]\n\
         cap_ms = 1\n[executor]\nslots = 1.5\n[nonsense]\n[rate]\nper_minute = [1]\n",
@@ -280,7 +280,7 @@ fn the_example_of_plans_is_valid() {
 }
 
 #[test]
-fn mistakes_in_plans_are_told() {
+fn mistakes_in_plans_are_reported() {
     let (_folder, wrong) = file(
         "[plans]\nsmall = 5\n[plans.unlimited]\n[plans.\"a b\"]\n[plans.free]\nschedule = 5\njobs_per_month = -1\n\
         channel_types = [\"fax\"]\nshortest_interval_seconds = 59\n",

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn similar_names_are_told() {
+    fn similar_names_are_suggested() {
         for (text, first) in [
             ("berlin", "Europe/Berlin"),
             ("New York", "America/New_York"),

@@ -104,7 +104,7 @@ async fn after_an_error_of_the_queue_all_is_compared_at_once() {
 }
 
 #[tokio::test]
-async fn a_queue_that_fails_again_and_again_does_not_keep_the_comparison_from_its_end() {
+async fn a_queue_that_fails_repeatedly_does_not_keep_the_comparison_from_its_end() {
     let (mut world, id, tick) = unheard().await;
     let clock = world.clock.clone();
     clock.advance(to_next_minute(clock.now()));

@@ -237,7 +237,7 @@ async fn whichever_servers_are_away_all_ticks_of_a_dead_leader_fire() {
 }
 
 #[tokio::test]
-async fn whichever_servers_are_away_a_leader_that_sleeps_changes_nothing_when_it_wakes() {
+async fn a_paused_leader_changes_nothing_when_it_resumes_whichever_servers_are_away() {
     for (etcd, queue) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut world = cluster(24).await;
         world.set_etcd_away(etcd);

@@ -200,7 +200,7 @@ mod tests {
     use crate::runtime::{TaskKind, Tasks};
 
     #[test]
-    fn the_time_left_is_told() {
+    fn the_time_left_is_reported() {
         let params = CertificateParams::new(["a.example".to_owned()]).expect("a name");
         let key = KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate").der().clone();

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_and_their_changes_are_told() {
+    fn secrets_are_masked_and_their_changes_are_reported() {
         let new = Definition {
             endpoint: "https://a.example/?token=two".into(),
             headers: Some(r#"{"accept":"b","x-key":"two","x-new":"three"}"#.into()),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decrypted_is_told() {
+    fn what_cannot_be_decrypted_is_reported() {
         let lost = UnreadableFields { body: true, headers: true };
         let old = Definition { body: None, headers: None, ..definition() };
         let changes = changes((&old, lost), (&definition(), UnreadableFields::default()));

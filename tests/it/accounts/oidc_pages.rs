@@ -158,7 +158,7 @@ async fn a_failure_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_is_away_stops_nothing_else() {
+async fn an_unavailable_provider_affects_nothing_else() {
     let (service, server) = started("invitation").await;
     server.state().fault = OpenIdFault::Down;
     let mut browser = CookieJar::new(&service);

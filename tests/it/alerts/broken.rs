@@ -92,7 +92,7 @@ async fn a_channel_that_is_gone_is_unverified_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_deleted_ends_what_waits_for_it() {
+async fn a_deleted_channel_ends_its_waiting_alerts() {
     let told = Told::with(&[("notify.retry_seconds", "3600,7200,10800,14400")]).await;
     let (channel, _) = told.webhook("/hook").await;
     told.provider.act(|_, _| Behaviour::Answer(500, "no"));

@@ -79,7 +79,7 @@ async fn a_batch_may_have_16_mib_and_one_schedule_one() {
 }
 
 #[tokio::test]
-async fn the_leaders_are_told_of_every_new_schedule() {
+async fn the_leaders_get_a_hint_about_every_new_schedule() {
     use punctual::domain::shard::ShardId;
     use punctual::queue::Queue;
 

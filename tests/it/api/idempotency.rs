@@ -138,7 +138,7 @@ async fn two_calls_at_once_take_effect_once() {
 
 /// The main use of the header: the client disconnected before the response.
 #[tokio::test]
-async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
+async fn a_client_that_disconnects_gets_the_answer_when_it_returns() {
     let service = Service::start().await;
     let many = json!(vec![schedule_with(json!({})); 500]);
     let mut store = service.beside().await;

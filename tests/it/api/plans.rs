@@ -153,7 +153,7 @@ async fn a_plan_has_rates_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_trusted_proxy_says_who_calls() {
+async fn a_trusted_proxy_names_the_client() {
     let limits = RateLimits { per_minute: 1, per_hour: 100 };
     let trusted_proxies = vec!["192.0.2.1/32".parse().expect("a network")];
     let service = Service::with(Setup { limits, trusted_proxies, ..Setup::default() }).await;

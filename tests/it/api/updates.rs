@@ -51,7 +51,7 @@ const GIVEN: [&str; 14] = [
 
 /// S20: the service ignores or rejects all fields that it owns, whatever their value.
 #[tokio::test]
-async fn fields_of_the_service_are_not_taken_from_callers() {
+async fn fields_of_the_service_are_ignored_in_requests() {
     let service = Service::start().await;
     let plain = service.create(json!({})).await;
     let mut owned: Vec<_> = plain.as_object().expect("an object").keys().cloned().collect();

@@ -169,7 +169,7 @@ fn waiting_for_an_account_to_be_gone_can_be_ended() {
 }
 
 #[test]
-fn an_account_is_deleted_by_who_means_it() {
+fn an_account_is_deleted_only_after_a_confirmation() {
     let folder = folder();
     let path = folder.path();
     let id = result(path, &["account", "create", "alice"]);

@@ -169,7 +169,7 @@ fn a_file_that_is_no_store_and_a_folder_that_is_none_are_failures() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_as_serve_tells_it() {
+fn a_wrong_configuration_is_reported_as_serve_tells_it() {
     let folder = folder();
     let wrong = complaint(folder.path(), &["doctor", "--store-url", "postgres://a:b@c/d"], 2);
     assert!(wrong.contains("a cluster needs store.url = postgres://…, queue.url"), "{wrong}");

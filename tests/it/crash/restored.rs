@@ -34,7 +34,7 @@ async fn skip(api: &ApiClient, schedule: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_of_the_file_goes_on_where_nothing_runs_twice() {
+async fn a_restored_file_continues_and_runs_nothing_twice() {
     let target = Recorder::start().await;
     let mut one = Installation::new(&[]);
     let mut server = one.serve().await;

@@ -100,7 +100,7 @@ async fn is_outlived(installation: &mut Installation, disk: impl Disk) {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_answered_and_outlived() {
+async fn the_service_survives_a_full_disk() {
     if !Tmpfs::is_possible() {
         println!("this machine lets no process mount a disk; the limit on files is tested alone");
         return;
@@ -118,7 +118,7 @@ async fn a_full_disk_is_answered_and_outlived() {
 }
 
 #[tokio::test]
-async fn a_limit_on_files_is_answered_and_outlived() {
+async fn the_service_survives_a_limit_on_file_sizes() {
     let mut installation = Installation::new(&[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "60")]);
     // Without this signal, which would end the process, writes fail as on a full disk.
     installation.serve_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);

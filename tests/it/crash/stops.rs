@@ -75,7 +75,7 @@ async fn a_stop_ends_with_the_grace_period_whatever_the_target_does() {
 
 /// F77: clean stops under load lose and repeat no attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn restarts_in_good_order_repeat_nothing() {
+async fn clean_restarts_repeat_nothing() {
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);
     let mut history = History::default();

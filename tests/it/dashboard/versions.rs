@@ -134,7 +134,7 @@ async fn an_old_version_that_is_no_longer_allowed_is_refused() {
 }
 
 #[tokio::test]
-async fn many_versions_are_paged_and_pruned_ones_are_told() {
+async fn many_versions_are_paged_and_pruned_ones_are_reported() {
     let (service, ann) = with_owner(&[]).await;
     let page = create(&ann, &[]).await;
     for number in 1..=22 {

@@ -190,7 +190,7 @@ async fn many_due_ticks_of_one_account_hide_none_of_another() {
 /// Architecture, "Cost": while 5,000 long jobs of one account are due, the start lag of another
 /// account stays within twice its idle value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_burst_of_one_account_does_not_hold_up_another() {
+async fn a_burst_of_one_account_does_not_delay_another() {
     let mut service = Service::start().await;
     let quiet_target = Recorder::start().await;
     make_noise(&service, NOISE).await;

@@ -25,7 +25,7 @@ const SHARDS: u16 = 12;
 const A_WHILE: Duration = Duration::from_millis(600);
 
 #[tokio::test]
-async fn shards_that_wait_for_a_turn_are_not_served_again_and_again() {
+async fn shards_that_wait_for_a_turn_are_not_served_repeatedly() {
     let service = Service::start().await;
     let queue = Arc::new(WatchedQueue::default());
     queue.silence(Some(ShardId(0)));
@@ -103,7 +103,7 @@ async fn a_schedule_of_a_replica_without_the_queue_fires_within_two_seconds() {
 /// Once all replicas reach the queue, the leader relies on hints and no longer compares its whole
 /// indexes again and again.
 #[tokio::test]
-async fn with_hints_of_all_replicas_the_index_is_not_compared_again_and_again() {
+async fn with_hints_of_all_replicas_the_index_is_not_compared_repeatedly() {
     let service = Service::start().await;
     let queue = Arc::new(WatchedQueue::default());
     let context = context(&service, queue, harness::SHARDS);

@@ -29,7 +29,7 @@ async fn signed(service: &Service, path: &str, fields: Value) -> Vec<Hit> {
 }
 
 #[tokio::test]
-async fn whatever_is_sent_is_signed() {
+async fn every_request_is_signed() {
     let service = Service::start().await;
     let secrets = service.signing_secrets().await;
     assert_eq!(secrets.len(), 1);

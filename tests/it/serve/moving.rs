@@ -363,7 +363,7 @@ async fn unfinished_jobs_come_to_their_end() {
 
 /// The next ticks fire once and on time, and earlier ticks are not repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ticks_go_on_where_they_were() {
+async fn ticks_continue_where_they_were() {
     const SCHEDULES: usize = 30;
     let target = Recorder::start().await;
     let (world, mut one) = (World::new(&[]).await, Installation::new(&[]));
@@ -507,7 +507,7 @@ async fn a_copy_is_refused_where_it_would_do_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_difference_is_told() {
+async fn a_difference_is_reported() {
     let (world, one) = (World::new(&[]).await, Installation::new(&[]));
     world.run(&["migrate"]);
     run(

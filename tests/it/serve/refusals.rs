@@ -4,7 +4,7 @@
 use super::world::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn urls_that_are_none_are_told_all_at_once() {
+async fn urls_that_are_none_are_reported_all_at_once() {
     let world = World::new(&[]).await;
     let wrong = [
         ("PUNCTUAL_STORE_URL", "mysql://u:hunter2@h/d"),

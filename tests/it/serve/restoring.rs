@@ -22,7 +22,7 @@ async fn jobs(api: &ApiClient) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dump_goes_on_where_nothing_runs_twice() {
+async fn a_restored_dump_continues_and_runs_nothing_twice() {
     const SCHEDULES: usize = 12;
     let target = Recorder::start().await;
     let mut world = World::new(&[]).await;

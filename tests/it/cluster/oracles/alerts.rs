@@ -12,7 +12,7 @@ const MERGED: i16 = 5;
 
 /// I13: each job that ended by itself has one delivery, which is final. Each delivered alert was
 /// received.
-pub fn each_end_is_told(history: &History) -> Vec<Violation> {
+pub fn each_end_is_reported(history: &History) -> Vec<Violation> {
     let mut of_jobs: BTreeMap<&str, Vec<&Alert>> = BTreeMap::new();
     for alert in &history.alerts {
         of_jobs.entry(&alert.job).or_default().push(alert);

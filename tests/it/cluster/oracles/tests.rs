@@ -335,7 +335,7 @@ fn loops_that_stand_still_and_use_that_grows_are_found() {
 }
 
 #[test]
-fn ends_that_are_not_told_or_told_twice_are_found() {
+fn ends_without_an_alert_or_with_two_are_found() {
     let told = |job: &Job, status: i16| Alert {
         job: job.id.clone(),
         event: format!("evt_{}", job.id),

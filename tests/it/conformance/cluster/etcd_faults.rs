@@ -22,7 +22,7 @@ fn numbers(replicas: &[&Replica]) -> BTreeMap<(String, ShardId), u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_three_servers_is_not_missed() {
+async fn the_loss_of_one_of_three_servers_has_no_effect() {
     let mut servers = EtcdServers::start(3).await;
     let replicas = pair(&servers);
     let all: Vec<_> = replicas.iter().collect();
@@ -41,7 +41,7 @@ async fn one_of_three_servers_is_not_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_is_left() {
+async fn a_hanging_server_is_left() {
     let servers = EtcdServers::start(3).await;
     let replicas = pair(&servers);
     let all: Vec<_> = replicas.iter().collect();

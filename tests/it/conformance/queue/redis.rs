@@ -243,7 +243,7 @@ async fn hanging_it_fails_soon_and_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_for_again() {
+async fn a_lost_answer_is_requested_again() {
     let server = RedisServer::start(&[]).await;
     let line = LossyLine::start(server.port, "{3}:taken:").await;
     let url = server.url().replace(&server.port.to_string(), &line.address.port().to_string());

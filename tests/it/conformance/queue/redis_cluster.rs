@@ -57,7 +57,7 @@ async fn is_whole_again(queue: &SharedQueue) {
 }
 
 /// Makes a node without replicas fail or hang. Only its own shards may wait for it.
-async fn others_go_on(
+async fn others_continue(
     fail: impl FnOnce(&mut RedisCluster, usize),
     mend: impl AsyncFnOnce(&mut RedisCluster, usize),
 ) {
@@ -103,8 +103,8 @@ async fn others_go_on(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_dead_node_others_go_on() {
-    others_go_on(
+async fn beside_a_dead_node_others_continue() {
+    others_continue(
         |cluster, node| cluster.nodes[node].kill(),
         async |cluster, node| cluster.nodes[node].restart().await,
     )
@@ -112,8 +112,8 @@ async fn beside_a_dead_node_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_hanging_node_others_go_on() {
-    others_go_on(
+async fn beside_a_hanging_node_others_continue() {
+    others_continue(
         |cluster, node| cluster.nodes[node].process().pause(),
         async |cluster, node| cluster.nodes[node].process().resume(),
     )

@@ -304,7 +304,7 @@ impl History<'_> {
     }
 }
 
-pub async fn whatever_happens_every_event_is_told_or_recorded(w: &World) {
+pub async fn whatever_happens_every_event_is_reported_or_recorded(w: &World) {
     let mut expected = BTreeSet::new();
     for (seed, start) in (0..4).zip((2..).step_by(1_000)) {
         let rules = GroupingRules {

@@ -591,7 +591,7 @@ pub async fn it_is_known_what_there_is_to_do(w: &World) {
     assert_eq!(w.work(watched).await, nothing);
 }
 
-pub async fn nothing_of_a_deleted_account_is_told(w: &World) {
+pub async fn nothing_of_a_deleted_account_is_alerted(w: &World) {
     let channel = w.channel("ops").await;
     let [id, other] = [w.schedule().await, w.schedule().await];
     let running = w.manual_job(other, minute(1)).await;

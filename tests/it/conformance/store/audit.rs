@@ -36,7 +36,7 @@ async fn last_is(w: &World, count: usize, action: Action, object: impl ToString)
 /// The number of entries for the world's own account and its schedule.
 const BEFORE: usize = 2;
 
-pub async fn an_entry_says_who_did_what_from_where(w: &World) {
+pub async fn an_entry_has_actor_action_and_origin(w: &World) {
     let key = KeyId::new(minute(0), 5);
     let origin = Origin::Client("192.0.2.7".parse().expect("an address"));
     let by_key = Author { actor: Actor::Key(key), origin };

@@ -71,7 +71,7 @@ fn kinds(arrived: &[ClaimedDelivery]) -> Vec<AlertKind> {
     arrived.iter().map(|one| one.kind).collect()
 }
 
-pub async fn a_host_that_is_down_is_told_once_and_so_is_its_return(w: &World) {
+pub async fn a_host_that_is_down_is_reported_once_and_so_is_its_return(w: &World) {
     let channel = w.channel("ops").await;
     let ids = schedules(w, channel, 200).await;
     for (n, some) in ids.chunks(70).enumerate() {
@@ -192,7 +192,7 @@ pub async fn hosts_and_channels_are_told_apart(w: &World) {
     assert_eq!(w.work(minute(900)).await, AlertWork::default());
 }
 
-pub async fn short_incidents_are_told_in_order(w: &World) {
+pub async fn short_incidents_are_reported_in_order(w: &World) {
     let channel = w.channel("ops").await;
     let ids = schedules(w, channel, 5).await;
     fail(w, &ids, minute(2)).await;

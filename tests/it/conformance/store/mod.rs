@@ -103,7 +103,7 @@ macro_rules! every_case {
                 a_change_of_another_account_lets_fire_what_was_read_before,
                 one_call_fires_in_all_shards_but_those_of_newer_leaders,
                 jobs_are_reserved_up_to_the_quota,
-                another_plan_counts_the_month_anew,
+                another_plan_counts_the_month_again,
                 of_many_reservations_at_once_none_is_too_much,
                 a_month_begins_with_what_was_made_in_it,
                 a_job_by_hand_is_counted_if_it_is_made,
@@ -118,7 +118,7 @@ macro_rules! every_case {
                 counters_of_old_months_go,
             }
             audit {
-                an_entry_says_who_did_what_from_where,
+                an_entry_has_actor_action_and_origin,
                 every_change_is_entered_once,
                 changes_of_members_are_entered,
                 a_new_member_is_entered_once,
@@ -217,7 +217,7 @@ macro_rules! every_case {
             }
             restored {
                 due_ticks_are_skipped_and_recorded,
-                corrupt_rows_are_left_and_told,
+                corrupt_rows_are_left_and_reported,
             }
             starting {
                 fired_jobs_are_claimed,
@@ -319,10 +319,10 @@ macro_rules! every_case {
                 addresses_are_unique,
                 a_new_user_and_its_account_are_all_or_nothing,
                 a_changed_password_ends_sessions_and_resets,
-                a_password_is_hashed_anew_only_while_it_is_the_same,
+                a_password_is_hashed_again_only_while_it_is_the_same,
                 a_disabled_user_is_out_at_once,
-                operators_are_told_to_their_sessions,
-                the_display_of_times_is_told_to_all_sessions_of_the_user,
+                sessions_know_that_their_user_is_an_operator,
+                all_sessions_of_a_user_have_the_display_of_times,
                 members_and_their_roles,
                 an_account_keeps_an_owner,
                 two_owners_cannot_both_leave,
@@ -364,7 +364,7 @@ macro_rules! every_case {
             }
             preferences {
                 one_is_there_from_the_beginning_and_replaced_whole,
-                a_channel_that_cannot_be_told_changes_nothing,
+                a_channel_that_fails_its_test_does_not_change,
                 jobs_that_end_from_then_on_raise_events_by_it,
                 it_goes_with_its_schedule,
                 channels_are_deleted_before_or_after_it_is_set,
@@ -381,13 +381,13 @@ macro_rules! every_case {
                 a_flood_becomes_a_digest,
                 a_digest_that_is_about_to_be_sent_takes_in_nothing_more,
                 it_is_known_what_there_is_to_do,
-                nothing_of_a_deleted_account_is_told,
+                nothing_of_a_deleted_account_is_alerted,
             }
             incidents {
-                a_host_that_is_down_is_told_once_and_so_is_its_return,
+                a_host_that_is_down_is_reported_once_and_so_is_its_return,
                 a_few_failures_are_sent_one_by_one,
                 hosts_and_channels_are_told_apart,
-                short_incidents_are_told_in_order,
+                short_incidents_are_reported_in_order,
                 the_same_schedule_fails_and_recovers_within_one_batch,
                 gathered_events_of_a_lost_channel_fail,
                 a_channel_that_is_lost_just_then_leaves_no_incident,
@@ -411,7 +411,7 @@ macro_rules! every_case {
                 old_ones_go_in_small_batches,
             }
             alert_histories {
-                whatever_happens_every_event_is_told_or_recorded,
+                whatever_happens_every_event_is_reported_or_recorded,
             }
             life {
                 a_deleted_account_is_unusable_at_once,

@@ -247,7 +247,7 @@ pub async fn jobs_are_reserved_up_to_the_quota(w: &World) {
     assert_eq!(nothing, Grants::default());
 }
 
-pub async fn another_plan_counts_the_month_anew(w: &World) {
+pub async fn another_plan_counts_the_month_again(w: &World) {
     let schedule = w.schedule().await;
     w.manual_job(schedule, minute(1)).await;
     assert_eq!(reserve(w, minute(1), 3, 0, 5).await, (2, true));

@@ -36,7 +36,7 @@ pub async fn due_ticks_are_skipped_and_recorded(w: &World) {
     assert_eq!(fired, fenced(), "the leader from before the backup is fenced");
 }
 
-pub async fn corrupt_rows_are_left_and_told(w: &World) {
+pub async fn corrupt_rows_are_left_and_reported(w: &World) {
     let id = w.schedule_with(|new| new.version.definition.timezone = "Mars/Olympus".into()).await;
     let fine = w.schedule().await;
     let passed = pass_over(w, 3).await;

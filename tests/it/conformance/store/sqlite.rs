@@ -444,7 +444,7 @@ async fn a_closed_store_refuses_politely() {
 
 /// The older store also has a million finished jobs.
 #[tokio::test]
-async fn the_unfinished_jobs_of_an_older_store_go_on() {
+async fn the_unfinished_jobs_of_an_older_store_continue() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);

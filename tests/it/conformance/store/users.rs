@@ -138,7 +138,7 @@ pub async fn a_changed_password_ends_sessions_and_resets(w: &World) {
     );
 }
 
-pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
+pub async fn a_password_is_hashed_again_only_while_it_is_the_same(w: &World) {
     let ann = user(w, "ann").await;
     let read = async || w.store.user(ann).await.expect("read").expect("a user");
     let first = read().await.password_version;
@@ -162,7 +162,7 @@ pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
     assert_eq!(read().await.password, hash("third"));
 }
 
-pub async fn operators_are_told_to_their_sessions(w: &World) {
+pub async fn sessions_know_that_their_user_is_an_operator(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     w.store.create_session(minute(0), &new_session(1, ann)).await.expect("create");
     let since = async || {
@@ -188,7 +188,7 @@ pub async fn operators_are_told_to_their_sessions(w: &World) {
     assert!(!w.store.set_operator(&act(w, minute(6)), unknown, true).await.expect("set"));
 }
 
-pub async fn the_display_of_times_is_told_to_all_sessions_of_the_user(w: &World) {
+pub async fn all_sessions_of_a_user_have_the_display_of_times(w: &World) {
     let [ann, ben] = [member(w, "ann", Role::Viewer).await, member(w, "ben", Role::Viewer).await];
     for (number, user) in [(1, ann), (2, ann), (3, ben)] {
         assert!(w.store.create_session(minute(0), &new_session(number, user)).await.expect("made"));

@@ -34,7 +34,7 @@ fn fails(w: &World, claimed: &Claimed) -> Completion {
 /// A commit starts again if another session has changed the job. It raises the events of its second
 /// decision only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_begins_anew_raises_its_events_once() {
+async fn a_commit_that_begins_again_raises_its_events_once() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
