@@ -184,7 +184,7 @@ async fn upkeep_rests_nine_times_as_long_as_it_took() {
 
 /// Empty accounts that wait for their final deletion do not delay the removal of other accounts.
 #[tokio::test]
-async fn accounts_that_are_empty_keep_none_behind_them_waiting() {
+async fn empty_accounts_do_not_delay_others() {
     let mut world = World::new(16).await;
     let now = world.clock.now();
     let (sqlite, context) = {

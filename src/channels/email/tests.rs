@@ -184,7 +184,7 @@ async fn an_idle_connection_that_the_server_closed_fails_no_mail() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_another_connection_gets_it() {
+async fn a_server_that_closes_a_connection_gets_another_one() {
     let mails = AtomicUsize::new(0);
     let server = Server::start(move |number, command| {
         let is_second = command.starts_with("MAIL") && mails.fetch_add(1, Relaxed) == 1;

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decrypted_is_reported() {
+    fn undecryptable_rows_are_reported() {
         let lost = UnreadableFields { body: true, headers: true };
         let old = Definition { body: None, headers: None, ..definition() };
         let changes = changes((&old, lost), (&definition(), UnreadableFields::default()));

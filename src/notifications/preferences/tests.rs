@@ -114,7 +114,7 @@ fn wrong_fields_are_all_named() {
 }
 
 #[test]
-fn a_plan_limits_what_a_preference_adds() {
+fn a_plan_limits_the_additions_of_a_preference() {
     let plan = Plan {
         channel_types: Some(vec![ChannelType::Email]),
         notify_on: Some(vec![NotifyOn::Failure]),

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_say_what_they_count() {
+    fn names_are_unique_and_counters_end_with_total() {
         let mut names: Vec<_> = TABLE.iter().map(|metric| metric.definition().name).collect();
         let text = install().render();
         for metric in TABLE {

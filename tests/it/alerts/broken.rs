@@ -66,7 +66,7 @@ async fn a_channel_that_asks_to_slow_down_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_gone_is_unverified_and_says_so() {
+async fn a_channel_whose_destination_is_gone_is_unverified_with_a_reason() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     told.provider.act(|_, _| Behaviour::Answer(410, "gone"));

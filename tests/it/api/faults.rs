@@ -47,7 +47,7 @@ async fn calls_that_are_made_again_take_effect_once_whatever_the_store_answers()
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_answered_with_503() {
+async fn an_unavailable_store_is_answered_with_503() {
     let service = Service::start().await;
     service.get("/v1/account").await.ok();
     service.store.close().await;

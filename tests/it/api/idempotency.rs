@@ -196,7 +196,7 @@ async fn effects_of_a_process_that_died_are_answered_from_their_receipt() {
 }
 
 #[tokio::test]
-async fn a_rebuilt_answer_is_kept_and_does_not_depend_on_what_has_become_of_it() {
+async fn a_rebuilt_answer_is_stored_and_ignores_later_changes() {
     let service = Service::start().await;
     let (one, two) = (schedule_with(json!({})), schedule_with(json!({ "name": "two" })));
     let both = json!([one, two]);

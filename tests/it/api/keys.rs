@@ -108,7 +108,7 @@ async fn a_key_that_is_known_not_to_work_never_reaches_the_store() {
 }
 
 #[tokio::test]
-async fn an_expired_key_says_so_for_thirty_days() {
+async fn an_expired_key_is_reported_as_expired_for_thirty_days() {
     let service = Service::start().await;
     let key = service.expiring_key(DAY).await;
     let call = async || service.bare("GET", "/v1/schedules").key(&key).send().await;
@@ -226,7 +226,7 @@ async fn an_address_that_failed_elsewhere_is_stopped_before_any_look_up() {
 
 /// The counters are in a remote queue, such as Redis.
 #[tokio::test]
-async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
+async fn a_call_with_a_cached_key_calls_the_shared_counters_once() {
     let service = Service::start().await;
     let queue = Arc::new(AwayQueue::far());
     let limiter = RateLimiter::new(queue.clone(), RateLimits { per_minute: 4, per_hour: 100 });
@@ -283,7 +283,7 @@ async fn a_key_that_works_does_not_suffer_from_others_at_its_address() {
 }
 
 #[tokio::test]
-async fn a_known_key_works_on_while_the_store_is_away_for_a_moment() {
+async fn a_cached_key_works_during_a_short_outage_of_the_store() {
     let service = Service::start().await;
     service.get("/v1/account").await.ok();
     service.store.close().await;

@@ -113,7 +113,7 @@ async fn schedules_beyond_a_smaller_plan_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn the_account_tells_its_limits_and_usage() {
+async fn the_account_shows_its_limits_and_usage() {
     let service = limited(free()).await;
     let (_, _) = service.job().await;
     let account = service.get("/v1/account").await.ok().clone();

@@ -146,7 +146,7 @@ fn an_account_has_ten_keys_at_most() {
 
 /// No server runs that would remove the account's data.
 #[test]
-fn waiting_for_an_account_to_be_gone_can_be_ended() {
+fn the_wait_for_a_removal_can_be_interrupted() {
     let folder = folder();
     let path = folder.path();
     result(path, &["account", "create", "alice"]);

@@ -171,7 +171,7 @@ async fn keys_are_named() {
 }
 
 #[tokio::test]
-async fn versions_of_other_accounts_are_not_there() {
+async fn versions_of_other_accounts_are_not_found() {
     let (service, ann) = with_owner(&[]).await;
     let foreign = service.api.create("https://a.example/", json!({})).await;
     let [(version, _)] = &stored(&service).await[..] else { panic!("one version") };

@@ -86,7 +86,7 @@ async fn a_schedule_runs_at_the_next_minute() {
 }
 
 #[tokio::test]
-async fn missed_ticks_run_as_the_policy_says() {
+async fn missed_ticks_run_according_to_the_policy() {
     let mut service = Service::start().await;
     let mut schedules = Vec::new();
     for policy in ["last", "all", "skip"] {

@@ -68,7 +68,7 @@ async fn its_ticks_run_though_nothing_else_may_be_called() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_comes_twice_is_counted() {
+async fn a_duplicate_request_is_counted() {
     let mut installation = installation();
     let server = installation.serve().await;
     let operations = ApiClient::new(server.operations_address().expect("it serves"), "");

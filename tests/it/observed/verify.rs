@@ -88,7 +88,7 @@ async fn it_leaves_nothing_behind_when_it_is_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_says_why_it_cannot_begin() {
+async fn a_verification_that_cannot_begin_has_a_reason() {
     let mut installation = Installation::new(&[]);
     let server = installation.serve().await;
     let target = "http://127.0.0.1:1/";

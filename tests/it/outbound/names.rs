@@ -129,7 +129,7 @@ async fn names_that_lead_nowhere_say_so() {
 }
 
 #[tokio::test]
-async fn reserved_names_are_not_asked_for() {
+async fn reserved_names_are_not_resolved() {
     let dns = Dns::start().await;
     dns.script("x.invalid", [Answer::addresses(&["127.0.0.2"], 60)]);
     dns.script("x.localhost", [Answer::addresses(&["127.0.0.2"], 60)]);

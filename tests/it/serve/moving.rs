@@ -287,7 +287,7 @@ async fn the_owner_of_the_database_is_enough() {
 
 /// The source runs between two copies. The second copy brings new, changed and deleted rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_later_copy_brings_what_has_changed() {
+async fn a_later_copy_moves_the_changes() {
     let target = Recorder::start().await;
     let (world, mut one) = (World::new(&[]).await, Installation::new(&[]));
     let mut server = one.serve().await;

@@ -25,7 +25,7 @@ async fn urls_that_are_none_are_reported_all_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_that_cannot_open_what_is_stored_are_refused() {
+async fn keys_that_cannot_decrypt_the_stored_secrets_are_refused() {
     let world = World::new(&[]).await;
     let said = world.refusal(1, &[("PUNCTUAL_SECRETS_KEYS", "")]).await;
     assert!(said.contains("set secrets.keys_file or secrets.keys"), "{said}");

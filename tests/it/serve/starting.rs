@@ -53,7 +53,7 @@ async fn servers_may_start_later_in_any_order() {
 /// A ready replica stays ready without the queue and the cluster, because the API works without
 /// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_goes_away_later_does_not_take_readiness_along() {
+async fn a_later_outage_of_the_queue_does_not_end_readiness() {
     let mut redis = RedisServer::start(&[]).await;
     let mut world = World::new(&[]).await;
     world.set("PUNCTUAL_QUEUE_URL", redis.url());

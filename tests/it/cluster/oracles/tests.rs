@@ -302,7 +302,7 @@ fn broken_promises_are_found() {
 }
 
 #[test]
-fn strangers_that_can_tell_are_found() {
+fn answers_that_reveal_foreign_objects_are_found() {
     let probe = |code: u16, said: &str| Probe {
         what: "GET it".to_owned(),
         of_other: (code, said.to_owned()),

@@ -263,7 +263,7 @@ pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
     }
 }
 
-pub async fn commits_raise_what_the_policy_says(w: &World) {
+pub async fn commits_raise_the_events_of_the_policy(w: &World) {
     commits_raise(w, true, &[]).await;
 }
 

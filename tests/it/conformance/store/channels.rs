@@ -144,7 +144,7 @@ pub async fn of_many_at_once_none_is_too_much(w: &World) {
     assert_eq!(create(w.account, 2).await, ChannelCreated::Done, "a deleted channel makes room");
 }
 
-pub async fn a_change_of_the_place_takes_verified_away(w: &World) {
+pub async fn a_change_of_the_destination_resets_verified(w: &World) {
     let id = w.channel("ops").await;
     let change = async |revision, change: ChannelChange| {
         let write = w.write(minute(2));
@@ -232,7 +232,7 @@ async fn stand(w: &World, channel: ChannelId) -> Vec<(DeliveryStatus, Option<Del
     of.map(|delivery| (delivery.status, delivery.error_code)).collect()
 }
 
-pub async fn deleting_one_detaches_it_and_fails_what_waits(w: &World) {
+pub async fn deleting_a_channel_detaches_it_and_fails_waiting_alerts(w: &World) {
     let [gone, other] = [w.channel("gone").await, w.channel("other").await];
     let [both, only, beside] = [w.schedule().await, w.schedule().await, w.schedule().await];
     w.tell_failures(both, &[gone, other]).await;

@@ -52,7 +52,7 @@ pub async fn a_claim_is_whole(w: &World) {
     assert!(w.claim(now, &[]).await.is_empty());
 }
 
-pub async fn only_what_may_start_is_claimed(w: &World) {
+pub async fn only_jobs_that_may_start_are_claimed(w: &World) {
     let id = w.schedule().await;
     let done = w.manual_job(id, minute(1)).await;
     w.run(minute(1), done, End::Succeeded).await;

@@ -304,7 +304,7 @@ pub async fn a_failed_try_waits_for_its_time(w: &World) {
     assert!(due.iter().any(|one| one.channel == channel));
 }
 
-pub async fn a_channel_that_is_gone_is_not_verified_any_more(w: &World) {
+pub async fn a_channel_whose_destination_is_gone_loses_verified(w: &World) {
     let (channel, schedule) = waiting(w, "ops", 3, minute(2)).await;
     let taken = take_at(w, minute(3), 2).await;
     let [first, second] = &taken[..] else { panic!("two: {taken:?}") };
@@ -400,7 +400,7 @@ pub async fn a_failed_one_is_delivered_again(w: &World) {
     assert_eq!(refused.kind(), StoreErrorKind::Suspended);
 }
 
-pub async fn one_is_delivered_again_as_often_as_one_asks(w: &World) {
+pub async fn a_delivery_can_be_redelivered_repeatedly(w: &World) {
     waiting(w, "ops", 1, minute(2)).await;
     for round in 0..60 {
         let now = minute(3 + round);

@@ -147,7 +147,7 @@ pub async fn schedules_that_were_read_before_their_account_changed_do_not_fire(w
     assert_eq!(fire(&again).await, (2, vec![]), "as they are read now");
 }
 
-pub async fn a_change_of_another_account_lets_fire_what_was_read_before(w: &World) {
+pub async fn a_change_of_another_account_does_not_stop_a_firing(w: &World) {
     let id = w.schedule().await;
     let change = async |suspended| {
         let write = w.write_for(w.foreign, minute(1));
@@ -284,7 +284,7 @@ pub async fn of_many_reservations_at_once_none_is_too_much(w: &World) {
     assert_eq!(granted.iter().filter(|granted| granted.newly_exhausted).count(), 1);
 }
 
-pub async fn a_month_begins_with_what_was_made_in_it(w: &World) {
+pub async fn a_month_begins_with_the_jobs_made_in_it(w: &World) {
     let schedule = w.schedule().await;
     for number in 1..=3 {
         w.manual_job(schedule, minute(number)).await;

@@ -111,7 +111,7 @@ pub async fn starting_again_changes_nothing(w: &World) {
     assert_eq!(w.listed(&every_job()).await.len(), 1);
 }
 
-pub async fn a_restarted_job_is_sent_as_its_version_says(w: &World) {
+pub async fn a_restarted_job_sends_the_request_of_its_version(w: &World) {
     let signed = Definition { sign_requests: true, ..definition() };
     let id = w.schedule().await;
     let signing = w.schedule_with(|new| new.version = w.new_version(signed.clone())).await;
