@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! - A request acts on at most [`step::LARGEST`] schedules. If more remain, its answer has a form
-//!   that goes on; the script sends it. The form carries the position and the counts along.
+//!   that continues the action; the script submits it. The form carries the position and the counts
+//!   along.
 //! - The filters are evaluated by the list's query while the action runs. So the action changes
 //!   exactly the schedules that match then, even if the confirmation page showed another number.
 //!

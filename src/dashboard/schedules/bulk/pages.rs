@@ -126,8 +126,8 @@ fn consequence(action: BulkAction, count: u64) -> String {
     }
 }
 
-/// Renders the page of an action with remaining schedules. The script goes on by itself, unless the
-/// action stopped because of an error.
+/// Renders the page of an action with remaining schedules. The script continues by itself, unless
+/// the action stopped because of an error.
 pub(super) fn unfinished(
     dashboard: &DashboardParts,
     visitor: &Visitor,

@@ -21,15 +21,14 @@ pub(super) struct BulkReport {
     pub(super) unchanged: u64,
     /// The number of schedules that were not changed, by the reason.
     pub(super) failures: Vec<(String, u64)>,
-    /// The schedules that were changed, for the way back; empty if there is none, or if they are
-    /// too many.
+    /// The changed schedules, for the undo; empty if there is no undo, or if they are too many.
     undo: Vec<ScheduleId>,
     /// The reason why the action stopped before its end.
     pub(super) stopped: Option<PageError>,
 }
 
 impl BulkReport {
-    /// Reads the counts in a form that goes on.
+    /// Reads the counts in a form that continues the action.
     pub(super) fn read(fields: &FormFields) -> Self {
         let number = |name: &str| fields.text(name).parse().unwrap_or(0);
         let failures = fields.all("failed").take(MOST_REASONS + 1).filter_map(|failure| {
