@@ -86,5 +86,5 @@ async fn a_store_without_a_start_is_no_backup() {
     let one = Installation::new(&[]);
     let (status, said) = complaint(one.command(&["restored"])).await;
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("nothing was ever started on it"), "{said}");
+    assert!(said.contains("no service has ever used this store"), "{said}");
 }

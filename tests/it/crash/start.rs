@@ -102,7 +102,7 @@ async fn a_store_in_a_folder_that_is_not_there_is_reported() {
     let path = folder.path().join("missing/punctual.db");
     let mut command = binary(folder.path());
     command.arg("serve").env("PUNCTUAL_STORE_URL", format!("sqlite:{}", path.display()));
-    refused(command, &["no folder", "missing", "make it first"]).await;
+    refused(command, &["no folder", "missing", "create it first"]).await;
 }
 
 #[tokio::test]
