@@ -228,7 +228,7 @@ mod tests {
         assert_finds(&find(&format!("fn new() {{}} fn of() {{}}\n{known}")), &[]);
         assert_finds(
             &find(&format!("{known}fn secrets() {{}}")),
-            &["keys.rs:14: say in tests/tidy"],
+            &["keys.rs:14: list secrets in tests/tidy"],
         );
         assert_finds(
             &find(&known.replace("fn turn", "fn other")),
