@@ -101,7 +101,7 @@ fn view(name: &str, visitor: &Visitor, page: &Page) -> Duration {
     answer.time
 }
 
-/// The address of a page, and the status of its answer.
+/// The address of a page, and the expected status of its answer.
 struct Page {
     path: String,
     status: u16,

@@ -8,9 +8,9 @@
 //!
 //! `cargo bench --bench throughput`, or `tests/servers cargo bench --bench throughput` for the
 //! cluster, takes nine minutes. On the cluster, five more rounds have PostgreSQL with its default
-//! durability, in which every commit waits for the disk. So it stays for BullMQ and
-//! graphile-worker, which need Node.js and npm, and then run as many jobs. The caps per account and
-//! per host are raised because one account calls one host. All other settings are defaults.
+//! durability, in which every commit waits for the disk. The same PostgreSQL then runs as many jobs
+//! of BullMQ and graphile-worker, which need Node.js and npm. The caps per account and per host are
+//! raised because one account calls one host. All other settings are defaults.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_macros,

@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: every API call passes here first. The [`Authenticator`] finds the account of
 //! the presented key and the [`RateLimiter`] counts the call before any other code reads the
-//! request. People sign in instead of using a key; [`Users`] holds their commands, for the future
+//! request. People sign in instead of using a key; [`Users`] holds their commands, for the
 //! dashboard. [`Accounts`] holds the commands of operators.
 //!
 //! Invariants:
@@ -11,7 +11,7 @@
 //! - A text with a wrong checksum never reaches the store. A well-formed key that is not in this
 //!   replica's cache is looked up only while its client address is within its rate limit; once the
 //!   address has failed on this replica, each such lookup is counted in advance.
-//! - A call with a cached key asks the shared counters once. The first call of a key asks them up
+//! - A call with a cached key calls the shared counters once. The first call of a key calls them up
 //!   to three times.
 //! - A call that exceeds a rate limit is counted in no window.
 //! - The last use of a key is recorded in memory and written in the background ([`KeyUseWriter`]);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_that_fail_now_and_then_it_is_said_once() {
+    fn intermittent_failures_are_logged_once() {
         let counters = SharedCounters::default();
         for second in [0, 5, 12] {
             fail(&counters, second);

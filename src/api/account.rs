@@ -23,21 +23,21 @@ pub(super) struct AccountRecord {
     name: String,
     #[schema(examples("unlimited"))]
     plan: String,
-    /// Since when its schedules do not run and it can only be read.
+    /// The time of the suspension, since when its schedules do not run and its data is read-only.
     #[schema(required, value_type = Option<String>)]
     suspended_at: Option<Timestamp>,
     limits: Limits,
     usage: UsageRecord,
 }
 
-/// The limits of the plan; null is no limit.
+/// The limits of the plan; `null` means no limit.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Limits {
     #[schema(required)]
     schedules: Option<u64>,
     api_keys: u64,
-    /// The shortest time between two runs of a schedule.
+    /// The minimum time between two runs of a schedule.
     #[schema(required)]
     shortest_interval_seconds: Option<u64>,
     #[schema(required)]
@@ -54,10 +54,10 @@ pub(super) struct Limits {
     body_bytes: Option<u64>,
     #[schema(required)]
     history_days: Option<u64>,
-    /// Of each key.
+    /// The maximum number of API requests of each key in a minute.
     #[schema(required)]
     requests_per_minute: Option<u32>,
-    /// Of each key.
+    /// The maximum number of API requests of each key in an hour.
     #[schema(required)]
     requests_per_hour: Option<u32>,
 }
@@ -94,8 +94,9 @@ pub(super) struct UsageRecord {
     schedules: u64,
     api_keys: u64,
     channels: u64,
-    /// Since the start of the calendar month, in UTC: those that ended, and those that were made and
-    /// have not ended. Where the plan limits them, those that were made or are about to be made.
+    /// The jobs of the current calendar month, in UTC: those that ended, and those that exist and
+    /// have not ended. If the plan limits them, the jobs that were created or are about to be
+    /// created.
     jobs_this_month: u64,
     /// The time at which the jobs of this month were used up: ticks since then are skipped.
     #[schema(required, value_type = Option<String>)]

@@ -22,7 +22,7 @@ const LARGEST_PAGE: u32 = 1_000;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AuditLog {
-    /// Newest first.
+    /// The entries, newest first.
     entries: Vec<AuditRecord>,
     /// The start of the next page, if there is one.
     #[schema(required)]
@@ -42,7 +42,7 @@ pub(in crate::api) struct AuditRecord {
     actor: String,
     #[schema(schema_with = schemas::action)]
     action: String,
-    /// The id of what was changed; of a key that was rotated, its own and the new one's.
+    /// The id of the changed object; for a rotated key, its id and the id of the new key.
     #[schema(examples("sch_01HF7YAT000000000000000007"))]
     object: String,
     /// The address of the client, `host:` and the machine whose command line was used, or
@@ -58,21 +58,21 @@ impl From<AuditEntry> for AuditRecord {
     }
 }
 
-/// List who changed what
+/// List changes and their authors
 ///
-/// Every change to the account's data, with its author and its origin.
-/// Several schedules that were created at once have an entry each.
+/// Every change to the account's data, with its author and its origin. A bulk creation has one
+/// entry for each schedule.
 #[utoipa::path(
     get,
     path = "/v1/audit-log",
     tag = "Account",
     params(
-        ("from" = Option<String>, Query, description = "Not those made before", format = DateTime),
-        ("to" = Option<String>, Query, description = "Not those made after", format = DateTime),
-        ("actor" = Option<String>, Query, description = "Only those by this actor"),
-        ("action" = inline(Option<schemas::ActionName>), Query, description = "Only those that did this"),
-        ("pageSize" = Option<u32>, Query, description = "100 unless given", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("from" = Option<String>, Query, description = "Only entries from this instant on", format = DateTime),
+        ("to" = Option<String>, Query, description = "Only entries up to this instant", format = DateTime),
+        ("actor" = Option<String>, Query, description = "Only entries of this actor"),
+        ("action" = inline(Option<schemas::ActionName>), Query, description = "Only entries of this action"),
+        ("pageSize" = Option<u32>, Query, description = "The page size; 100 by default", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses(
         (status = 200, description = "The page", body = Data<AuditLog>),

@@ -40,10 +40,10 @@ pub(super) struct Envelope {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ErrorBody)]
 pub(super) struct Body {
-    /// For people.
+    /// The message for people.
     #[schema(value_type = String)]
     message: Cow<'static, str>,
-    /// For programs.
+    /// The stable code for programs.
     #[schema(value_type = String)]
     code: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ impl ApiError {
 
     /// Returns the 409 for a repeated call that took effect before, but whose answer was lost.
     pub fn answer_lost() -> Self {
-        let message = "The call took effect, but its answer was lost and cannot be given again";
+        let message = "The call took effect, but its answer was lost and cannot be returned again";
         Self::conflict("CONFLICT", message)
     }
 

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_of_a_stores_failure_decides_what_a_client_does() {
+    fn the_kind_of_a_store_failure_decides_the_status() {
         for (kind, status) in [
             (StoreErrorKind::Locked, StatusCode::SERVICE_UNAVAILABLE),
             (StoreErrorKind::Refused, StatusCode::SERVICE_UNAVAILABLE),

@@ -24,31 +24,31 @@ const TAGS: [&str; 5] = ["Schedules", "Jobs", "Notifications", "Account", "Refer
 
 /// The error responses of the document: name, status and meaning.
 const REFUSALS: [(&str, &str, &str); 16] = [
-    ("BadQuery", "400", "A parameter is not valid; `details.fieldErrors` says why"),
-    ("BadBody", "400", "The body is not valid; `details.fieldErrors` says why"),
+    ("BadQuery", "400", "A parameter is not valid; `details.fieldErrors` has the reasons"),
+    ("BadBody", "400", "The body is not valid; `details.fieldErrors` has the reasons"),
     ("Unauthorized", "401", "The API key is missing, unknown, revoked or expired"),
     (
         "Forbidden",
         "403",
-        "The API key can only read, the account is suspended, or its plan does not allow it",
+        "The API key is read-only, the account is suspended, or its plan does not allow the call",
     ),
     ("NoSuchSchedule", "404", "The account has no such schedule"),
     ("NoSuchJob", "404", "The account has no such job, or its schedule is gone"),
     ("NoSuchChannel", "404", "The account has no such notification channel"),
     ("NoSuchDelivery", "404", "The account has no such delivery"),
     ("NoSuchFile", "404", "There is no such file"),
-    ("Conflict", "409", "The state of the object does not allow it"),
+    ("Conflict", "409", "The state of the object does not allow the call"),
     ("TooLarge", "413", "The body is too large"),
-    ("NotJson", "415", "The body is not JSON by its headers"),
+    ("NotJson", "415", "The headers do not declare a JSON body"),
     (
         "NotVerified",
         "422",
-        "The test notification failed; `details.reason` says why, `details.providerStatus` is the \
-         status of the provider's answer, if there was one",
+        "The test notification failed; `details.reason` has the reason, and \
+         `details.providerStatus` the status of the provider's answer, if there was one",
     ),
-    ("TooMany", "429", "The rate limit is exceeded; `Retry-After` says for how long"),
-    ("Fault", "500", "A fault of the service; `details.requestId` names the request"),
-    ("Unavailable", "503", "The service cannot do it just now; try again after `Retry-After`"),
+    ("TooMany", "429", "The rate limit is exceeded; try again after `Retry-After`"),
+    ("Fault", "500", "The service has a fault; `details.requestId` is the id of the request"),
+    ("Unavailable", "503", "The service is unavailable; try again after `Retry-After`"),
 ];
 
 macro_rules! refusals {
@@ -126,7 +126,8 @@ pub(super) fn complete(mut document: OpenApi, base_path: &str) -> OpenApi {
 }
 
 fn add_components(components: &mut Components) {
-    let key = ApiKeyValue::with_description("x-api-key", "Made with `punctual key create`.");
+    let key =
+        ApiKeyValue::with_description("x-api-key", "Create a key with `punctual key create`.");
     let scheme = SecurityScheme::ApiKey(ApiKey::Header(key));
     components.security_schemes.insert(SCHEME.to_owned(), scheme.into());
     let mut schemas = vec![(Envelope::name().into_owned(), Envelope::schema())];
@@ -164,10 +165,14 @@ fn add_headers(operation: &mut Operation) {
 
 /// The common headers of answers. The rate-limit headers are absent if no limit is switched on.
 const HEADERS: [(&str, Type, &str); 4] = [
-    ("X-RateLimit-Limit", Type::Integer, "Calls in the window that is nearer to exhaustion"),
-    ("X-RateLimit-Remaining", Type::Integer, "Calls left in it"),
-    ("X-RateLimit-Reset", Type::String, "When it ends, as an instant in UTC"),
-    ("X-Request-Id", Type::String, "The client's own, or made"),
+    (
+        "X-RateLimit-Limit",
+        Type::Integer,
+        "The limit of the rate-limit window that is closest to exhaustion",
+    ),
+    ("X-RateLimit-Remaining", Type::Integer, "The calls that are left in this window"),
+    ("X-RateLimit-Reset", Type::String, "The end of this window, in UTC"),
+    ("X-Request-Id", Type::String, "The id from the client, or a generated one"),
 ];
 
 fn common_headers() -> impl Iterator<Item = (String, RefOr<Header>)> {

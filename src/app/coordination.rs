@@ -25,7 +25,7 @@ use crate::store::SharedStore;
 /// The file with the host name of the machine. On Kubernetes, this is the name of the pod.
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// The interval at which queue and cluster are asked at the start until they answer.
+/// The interval between checks of the queue and the cluster during the start.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// The time for which readiness waits for them. It is limited because only the store is required,
 /// and an outage of the others may be long.
@@ -139,8 +139,8 @@ pub(super) fn wait_for(
     });
 }
 
-/// Asks queue and cluster. Returns the names of those that do not answer, and logs them if `say` is
-/// set.
+/// Checks the queue and the cluster. Returns the names of those that do not answer, and logs them
+/// if `say` is set.
 async fn ask(context: &Context, say: bool) -> Result<(), Vec<&'static str>> {
     let queue = context.queue.ping().await.map_err(|error| error.to_string());
     let cluster = context.cluster.members().await.map_err(|error| error.to_string());

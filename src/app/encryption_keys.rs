@@ -44,7 +44,7 @@ pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, S
             }
             let found = read(&path)?;
             if others_can_read(&path) {
-                tracing::warn!(path = %path.display(), "the file of the keys {OTHERS}");
+                tracing::warn!(path = %path.display(), "the key file {OTHERS}");
             }
             found
         }
@@ -65,7 +65,7 @@ fn unusable(path: &Path, reason: String) -> StartError {
 fn reason(path: &Path, error: &io::Error) -> String {
     match path.parent() {
         Some(folder) if error.kind() == io::ErrorKind::NotFound => {
-            format!("there is no folder {}: make it first", folder.display())
+            format!("there is no folder {}: create it first", folder.display())
         }
         _ => error.to_string(),
     }
@@ -76,9 +76,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<SecretKey>, StartError> {
     let content = std::fs::read_to_string(path).map(Zeroizing::new);
     let content = content.map_err(|error| unusable(path, error.to_string()))?;
     let found =
-        SecretKey::list(&content).map_err(|why| unusable(path, format!("what is in it {why}")))?;
+        SecretKey::list(&content).map_err(|why| unusable(path, format!("its content {why}")))?;
     if found.is_empty() {
-        return Err(unusable(path, "there is no key in it".to_owned()));
+        return Err(unusable(path, "it contains no key".to_owned()));
     }
     Ok(found)
 }

@@ -36,8 +36,8 @@ pub enum StartError {
     Traces(#[from] WrongSettings),
     /// The store of a cluster has no keys to encrypt secrets with.
     #[error(
-        "a cluster needs keys to encrypt secrets with: set secrets.keys_file or secrets.keys; \
-         `punctual secrets generate` makes a key"
+        "a cluster needs keys that encrypt secrets: set secrets.keys_file or secrets.keys; \
+         `punctual secrets generate` prints a new key"
     )]
     NoKeys,
     /// The key that encrypts the secrets of a store is missing.
@@ -52,7 +52,7 @@ pub enum StartError {
         path: PathBuf,
     },
     /// The file with the key cannot be used.
-    #[error("the file with the key for secrets, {path}, cannot be used: {reason}")]
+    #[error("the key file {path} cannot be used: {reason}")]
     KeyFile {
         /// The file.
         path: PathBuf,
@@ -61,7 +61,7 @@ pub enum StartError {
     },
     /// Accounts have plans that are missing in the configuration.
     #[error(
-        "accounts have plans that are not configured: {0}: describe them as [plans.NAME] in the \
+        "accounts have plans that are not configured: {0}: define them as [plans.NAME] in the \
          configuration file, or run `punctual account set-plan`"
     )]
     UnknownPlans(String),

@@ -44,7 +44,9 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<Bound, Start
         address,
         reason: match error.kind() {
             ErrorKind::AddrInUse => {
-                "the port is in use; stop what uses it or choose another, 0 for any".to_owned()
+                "the port is in use; stop the process that uses it, or choose another port (0 \
+                 picks a free one)"
+                    .to_owned()
             }
             ErrorKind::PermissionDenied => {
                 "not allowed; ports below 1024 need a privilege, choose a higher one".to_owned()

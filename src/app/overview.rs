@@ -9,7 +9,7 @@ use crate::queue::redis;
 use crate::runtime::{Clock, Random};
 use crate::store::Result;
 
-/// Asks all servers concurrently. A server that does not answer does not affect the others.
+/// Queries all servers concurrently. A server that does not answer does not affect the others.
 pub async fn overview(config: &Config, clock: &Clock) -> ServersOverview {
     let store = async {
         let store = OpenStore::open(config, &Random::system()).await;

@@ -35,7 +35,7 @@ pub enum RestoreError {
     Store(#[from] StoreError),
     /// No service has ever used the store.
     #[error(
-        "nothing was ever started on it, so it is not a restored backup: check store.url and \
+        "no service has ever used this store, so it is not a restored backup: check store.url and \
          data_dir"
     )]
     Unused,

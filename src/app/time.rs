@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn of_answers_that_agree_the_one_that_says_most_counts() {
+    fn of_consistent_samples_the_largest_offset_counts() {
         let samples = |samples: [(u64, i64); 2]| {
             samples.map(|(round_trip, behind_us)| Sample {
                 round_trip: Duration::from_millis(round_trip),

@@ -42,7 +42,7 @@ pub enum AccountCommand {
     },
     /// Show an account, its plan, and its usage of the plan's limits
     Show(NamedAccount),
-    /// Change the plan of an account; it keeps what exceeds the new plan
+    /// Change the plan of an account; existing data beyond the new limits stays
     SetPlan {
         /// The name of the account
         name: String,

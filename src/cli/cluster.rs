@@ -36,7 +36,7 @@ pub(super) async fn run(args: &ClusterArgs) -> Result<(), CliError> {
     if away.is_empty() {
         return Ok(());
     }
-    Err(CliError::failed(format!("not all servers answer: look at {}", away.join(", "))))
+    Err(CliError::failed(format!("not all servers answer: check {}", away.join(", "))))
 }
 
 /// Returns the report as tables.

@@ -53,7 +53,7 @@ fn text(recurrence: &Recurrence, from: Timestamp, count: usize) -> String {
         .map(|run| [run.utc.to_string(), run.local, run.note.unwrap_or_default()])
         .collect();
     if rows.is_empty() {
-        text.push_str("It does not run any more before the year 2101.\n");
+        text.push_str("It has no more runs before the year 2101.\n");
     } else {
         text.push_str(&output::table(["UTC", zone, ""], &rows));
     }

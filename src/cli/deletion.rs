@@ -103,8 +103,8 @@ async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
         meter.show("removing", total - now, total);
         if still_since.is_some_and(|since| clock.monotonic() - since >= STILL) {
             output::complain(
-                "nothing is being removed: no server seems to run. The removal goes on as soon as \
-                 one does (`punctual serve`); Ctrl-C ends only the waiting",
+                "nothing is being removed: no server seems to run. The removal continues as soon \
+                 as a server runs (`punctual serve`); Ctrl-C ends only the waiting",
             );
             still_since = None;
         }

@@ -26,7 +26,7 @@ const USER: &str = "dev@localhost";
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let (config, _log) = begin(sources)?;
     let (app, signals) = start(&config).await?;
-    let public = app.public_address().expect("a process that is alone has all roles");
+    let public = app.public_address().expect("a single process has all roles");
     let ops_url = format!("http://{}", reachable(app.operations_address()));
     let (key, demo) = match seed(&app, &ops_url).await {
         Ok(seeded) => seeded,

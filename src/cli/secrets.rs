@@ -93,8 +93,8 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
     if done.lost() > 0 && !abandon {
         return Err(CliError::failed(
             "some rows cannot be decrypted, because they were damaged or moved, or their key is \
-             missing or replaced: save what they belong to again, and keep all keys until then, or \
-             give them up with --abandon-unreadable",
+             missing or replaced: save the objects that they belong to again, and keep all keys \
+             until then, or give the rows up with --abandon-unreadable",
         ));
     }
     if left.len() > 1 {

@@ -17,7 +17,7 @@ use crate::store::KnownSecret;
 pub enum SigningCommand {
     /// List the secrets of an account, newest first, without showing them
     List(OfAccount),
-    /// Print the active secrets, newest first, with which receivers verify requests
+    /// Print the active secrets, newest first; receivers verify requests with them
     Show(OfAccount),
     /// Create a new secret; the old and the new one both sign until the overlap ends
     ///

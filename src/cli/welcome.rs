@@ -45,7 +45,7 @@ Punctual is running.
         Some(key) => writeln!(text, "  API key      {key}"),
         None => write!(
             text,
-            "  API key      shown at the first start; this makes another:\n\
+            "  API key      shown at the first start; this command creates another:\n\
              \x20              punctual key create --account dev --store-url sqlite:{store}\n"
         ),
     };
@@ -66,7 +66,7 @@ and list its jobs with their results:
         curl(base_url, ops_url, key.unwrap_or("YOUR_KEY")),
         key.unwrap_or("YOUR_KEY"),
         if *demo {
-            "The schedule \"demo\" was run just now; the log below shows how it went. "
+            "The schedule \"demo\" was run just now; the log below shows the result. "
         } else {
             ""
         },

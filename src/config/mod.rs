@@ -147,7 +147,7 @@ fn read(reader: &mut SettingsReader, whole: bool) -> Config {
     let alone = matches!(peers, ClusterMode::Alone) && reader.mistakes() == before;
     let enough = roles.api && roles.scheduler && roles.executor;
     if whole && alone && !enough {
-        let why = "must have api, scheduler and executor in a process that is alone (single:)";
+        let why = "must include api, scheduler and executor in a single process (single:)";
         reader.mistake("roles", why);
     }
     let retention = execution::read_retention(reader);

@@ -30,7 +30,7 @@ pub(super) fn read(reader: &mut SettingsReader, public_url: Option<&str>) -> Opt
         return None;
     }
     if public_url.is_none() {
-        let why = "needs http.public_url, to which the provider sends people back";
+        let why = "needs http.public_url, the address to which the provider redirects the browser";
         reader.mistake("oidc.issuer", why);
     }
     if settings.client_id.is_empty() {

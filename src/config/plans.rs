@@ -40,7 +40,7 @@ pub(super) fn read(reader: &mut SettingsReader) -> Plans {
 fn read_one(reader: &mut SettingsReader, name: String, table: &Value) -> Option<Plan> {
     let key = format!("{PLANS}.{name}");
     if name == UNLIMITED {
-        reader.wrong(&key, "is always there and has no limits: choose another name");
+        reader.wrong(&key, "always exists and has no limits: choose another name");
         return None;
     }
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);

@@ -40,5 +40,5 @@ fn keys_of_file(raw: &Raw) -> Parsed<Vec<SecretKey>> {
     let content = std::fs::read_to_string(&path);
     let content = content.map_err(|error| format!("the file cannot be read: {error}"))?;
     let found = SecretKey::list(&content).map_err(|why| format!("the file content {why}"))?;
-    if found.is_empty() { Err("there is no key in the file".to_owned()) } else { Ok(found) }
+    if found.is_empty() { Err("the file contains no key".to_owned()) } else { Ok(found) }
 }

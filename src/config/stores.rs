@@ -123,7 +123,10 @@ fn check_mix(reader: &mut SettingsReader, store: &Store, queue: bool, cluster: b
     let (one, cluster) = (say(|entry| entry.2), say(|entry| entry.3));
     reader.mistake(
         odd,
-        &format!("does not go with the others: one process takes {one}; a cluster takes {cluster}"),
+        &format!(
+            "does not fit the other two settings: one process needs {one}; a cluster needs \
+             {cluster}"
+        ),
     );
 }
 

@@ -109,7 +109,7 @@ fn an_empty_list_is_empty() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let (folder, mut wrong) = file(
         "log_fromat = \"json\"\n[http]\nlisten = 8080\n[retry]\n\
         cap_ms = 1\n[executor]\nslots = 1.5\n[nonsense]\n[rate]\nper_minute = [1]\n",
@@ -179,13 +179,16 @@ fn a_cluster_needs_all_three_servers_and_any_role() {
     ] {
         let text = mistakes(&sources(&some, &[]));
         assert!(text.starts_with("a mistake in the configuration:\n"), "{text}");
-        assert!(text.contains(odd) && text.contains("does not go with the others"), "{text}");
-        assert!(text.contains("a cluster takes store.url = postgres://…, queue.url"), "{text}");
+        assert!(
+            text.contains(odd) && text.contains("does not fit the other two settings"),
+            "{text}"
+        );
+        assert!(text.contains("a cluster needs store.url = postgres://…, queue.url"), "{text}");
         load_part(&sources(&some, &[])).expect("enough for a command on the store");
     }
     assert!(mistakes(&sources(&[("PUNCTUAL_ROLES", "")], &[])).contains("at least one of"));
     let alone = mistakes(&sources(&[("PUNCTUAL_ROLES", "api")], &[]));
-    assert!(alone.contains("must have api, scheduler and executor"), "{alone}");
+    assert!(alone.contains("must include api, scheduler and executor"), "{alone}");
     let pools = [store, queue, cluster, ("PUNCTUAL_STORE_API_CONNECTIONS", "30")];
     assert!(mistakes(&sources(&pools, &[])).contains("must not be more than 40 with the other"));
 }
@@ -233,7 +236,7 @@ fn keys_come_from_the_environment_or_a_file_and_are_never_shown() {
     let both = mistakes(&sources(&[in_file, ("PUNCTUAL_SECRETS_KEYS", &given)], &[]));
     assert!(both.contains("cannot be set beside secrets.keys"), "{both}");
     std::fs::write(&path, "\n").expect("written");
-    assert!(mistakes(&sources(&[in_file], &[])).contains("there is no key in the file"));
+    assert!(mistakes(&sources(&[in_file], &[])).contains("the file contains no key"));
 }
 
 #[test]
@@ -277,14 +280,14 @@ fn the_example_of_plans_is_valid() {
 }
 
 #[test]
-fn mistakes_in_plans_are_told() {
+fn mistakes_in_plans_are_reported() {
     let (_folder, wrong) = file(
         "[plans]\nsmall = 5\n[plans.unlimited]\n[plans.\"a b\"]\n[plans.free]\nschedule = 5\njobs_per_month = -1\n\
         channel_types = [\"fax\"]\nshortest_interval_seconds = 59\n",
     );
     let said = mistakes(&wrong);
     for part in [
-        "plans.unlimited: is always there",
+        "plans.unlimited: always exists",
         "plans.a b: must be a name",
         "plans.free.schedule: is not a limit of a plan",
         "plans.free.jobs_per_month = -1: must be a whole number",

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crate::accounts::OidcAttempt;
 use crate::domain::AccountId;
 
-/// The account that the visitor looks at, if the user is a member of several.
+/// The selected account, if the user is a member of several.
 pub(super) const ACCOUNT: &str = "__Host-punctual-account";
 /// The sign-in with the OpenID provider that the browser has started, and the page to show
 /// afterwards.

@@ -103,7 +103,7 @@ impl PageError {
         }
     }
 
-    /// Returns the sentences that tell a person about the error.
+    /// Returns the sentences of the error page.
     pub(super) fn text(&self) -> String {
         self.texts().1
     }
@@ -164,7 +164,7 @@ pub(super) fn complete(dashboard: &Dashboard, asked: &HeaderMap, response: Respo
     page
 }
 
-/// Leads a visitor without a session to the sign-in page. The session cookie does not come along
+/// Sends a visitor without a session to the sign-in page. The session cookie does not come along
 /// when a link of another site or a mail program is followed. So such a request gets a page that
 /// loads itself again, as a page of this origin.
 fn to_sign_in(asked: &HeaderMap, page: &str) -> Response {

@@ -69,7 +69,8 @@ impl<S: Send + Sync> FromRequest<S> for FormFields {
     }
 }
 
-/// Reads a request of the API from JSON that a form was turned into. So its messages are the API's.
+/// Parses an API request from the JSON that a form was converted to, so that the messages are the
+/// API's.
 pub(super) fn request<T: DeserializeOwned>(json: &Value) -> Result<T, PageError> {
     object(json.to_string().as_bytes()).map_err(|error| PageError::Internal(error.to_string()))
 }

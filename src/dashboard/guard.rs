@@ -44,7 +44,7 @@ pub(super) async fn guard(
     response
 }
 
-/// Counts a request, and refuses a change that another site asks for.
+/// Counts a request, and refuses a change that another site requests.
 async fn admit(
     dashboard: &DashboardParts,
     address: IpAddr,
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_of_this_origin_may_change_something() {
+    fn only_pages_of_this_origin_may_make_changes() {
         assert!(is_allowed(&[("sec-fetch-site", "same-origin")]));
         for site in ["cross-site", "same-site", "none", ""] {
             let own = ("origin", "https://a.example");

@@ -118,7 +118,7 @@ impl DashboardParts {
     }
 }
 
-/// Leads from the start page of the service to the dashboard.
+/// Redirects the start page of the service to the dashboard.
 async fn to_dashboard(State(dashboard): State<Dashboard>) -> Response {
     shell::redirect(&dashboard.path(""))
 }

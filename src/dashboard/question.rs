@@ -1,4 +1,4 @@
-//! The page that asks before a change that cannot be undone. It is the answer to the form of the
+//! The confirmation page of a change that cannot be undone. It is the answer to the form of the
 //! change, so it needs no script.
 
 use axum::response::Response;
@@ -25,26 +25,26 @@ pub(super) struct Question<'a> {
     pub(super) fields: &'a [(&'a str, &'a str)],
     /// The text of the button that makes the change.
     pub(super) button: &'a str,
-    /// The text of the link that leaves all as it is, and its page below `/dashboard`.
+    /// The text of the link that cancels the change, and its page below `/dashboard`.
     pub(super) keep: (&'a str, &'a str),
 }
 
-/// Returns `true` if the form of the change was sent by the page that asks.
+/// Returns `true` if the confirmation page sent the form of the change.
 pub(super) fn is_sure(fields: &FormFields) -> bool {
     fields.has(SURE)
 }
 
-/// Renders the field of a form whose change needs no further question.
+/// Renders the field of a form whose change needs no further confirmation.
 pub(super) fn sure() -> Markup {
     html! { input type="hidden" name=(SURE) value="true"; }
 }
 
-/// Returns the words of the choice with this value.
+/// Returns the text of the choice with this value.
 pub(super) fn choice_words(choices: &[(&str, &'static str)], value: &str) -> &'static str {
     choices.iter().find(|(its, _)| *its == value).map_or("", |(_, words)| *words)
 }
 
-/// Renders the page that asks.
+/// Renders the confirmation page.
 pub(super) fn ask(
     dashboard: &DashboardParts,
     visitor: &Visitor,

@@ -115,12 +115,12 @@ pub(super) fn html_response(status: StatusCode, page: Markup) -> Response {
     (status, headers, page.into_string()).into_response()
 }
 
-/// Returns an answer that leads to another page, which is read with GET.
+/// Returns a redirect to another page, which the browser reads with GET.
 pub(super) fn redirect(path: &str) -> Response {
     (StatusCode::SEE_OTHER, [(header::LOCATION, path)]).into_response()
 }
 
-/// Renders a page that leads to another one by itself. The browser then asks for that page as for a
+/// Renders a page that loads another page by itself. The browser then requests that page like a
 /// link of this origin, and sends the session cookie. `refresh` is the delay in seconds and the
 /// address.
 pub(super) fn passage(refresh: &str, link: &str, text: &str) -> Markup {
@@ -137,7 +137,7 @@ pub(super) fn passage(refresh: &str, link: &str, text: &str) -> Markup {
     }
 }
 
-/// Returns an answer that leads to a page of another account of the user.
+/// Returns a redirect to a page of another account of the user.
 pub(super) fn switch_account(account: AccountId, page: &str) -> Response {
     let mut response = redirect(page);
     response.headers_mut().append(header::SET_COOKIE, cookies::of_account(account));

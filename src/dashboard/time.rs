@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_is_shown_in_the_zone_and_told_in_utc() {
+    fn an_instant_is_shown_in_the_zone_and_in_utc() {
         let at: Timestamp = "2026-07-01T22:30:00Z".parse().expect("an instant");
         let text = instant(at, Tz::Europe__Berlin.into()).into_string();
         assert!(text.contains(">2 Jul 2026, 00:30:00<"), "{text}");

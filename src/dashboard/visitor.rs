@@ -1,4 +1,4 @@
-//! The user behind a request for a page, and the account that the user looks at.
+//! The user of a page request, and the account that the page shows.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ const ACCOUNT_FIELD: &str = "account";
 /// The query by which a page marks the requests that it makes by itself.
 pub(super) const RENEWAL: &str = "renewal=true";
 
-/// A signed-in user who looks at one of the user's accounts.
+/// A signed-in user, and the account that the pages show.
 pub(super) struct Visitor {
     pub(super) visit: Visit,
     /// The account that the pages show, with the user's role in it.

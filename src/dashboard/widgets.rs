@@ -163,7 +163,7 @@ pub(super) fn trigger_name(trigger: Trigger) -> &'static str {
     }
 }
 
-/// Renders the states of the account in which nothing or not everything runs.
+/// Renders a notice if the account is suspended or has used up its jobs of the month.
 pub(super) fn account_notes(visitor: &Visitor, overview: &AccountOverview) -> Markup {
     html! {
         @if let Some(at) = overview.account.suspended_at {

@@ -14,7 +14,7 @@ use crate::domain::cron::parse_timezone;
 pub(super) const FIELD: &str = "timezone";
 /// The maximum number of similar names in a message.
 const MOST_SIMILAR: usize = 3;
-/// The similarity from which a name helps, from 0 to 1.
+/// The minimum similarity of a suggested name, from 0 to 1.
 const SIMILAR: f64 = 0.75;
 
 /// Renders the field with the list of zones. Without script it is a field with the same list.
@@ -43,15 +43,15 @@ pub(super) fn field(
     }
 }
 
-/// Returns a sentence with the zones whose names are similar to a text that is none. It is empty
-/// for the name of a zone.
+/// Returns a sentence with the zones whose names are similar to an unknown name. It is empty for
+/// the name of a zone.
 pub(super) fn advice(text: &str) -> String {
     let text = text.trim();
     if parse_timezone(text).is_ok() {
         return String::new();
     }
     match &similar(text)[..] {
-        [] => "Names are such as Europe/Berlin.".to_owned(),
+        [] => "Names have the form Europe/Berlin.".to_owned(),
         names => format!("Similar names: {}.", names.join(", ")),
     }
 }
@@ -74,7 +74,7 @@ fn similar(text: &str) -> Vec<&'static str> {
 /// Returns the similarity of a zone and a text in the plain form: 1 for its name or its city.
 fn likeness(zone: Tz, wanted: &str) -> f64 {
     let (name, city) = (plain(zone.name()), plain(city(zone)));
-    // A part of a name is what people remember; a misspelled name comes after that.
+    // People often remember only a part of a name, so a part ranks above a misspelled name.
     let part = if name.contains(wanted) { 0.95 } else { 0.0 };
     let whole = if name == wanted || city == wanted { 1.0 } else { part };
     [&name, &city]
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn similar_names_are_told() {
+    fn similar_names_are_suggested() {
         for (text, first) in [
             ("berlin", "Europe/Berlin"),
             ("New York", "America/New_York"),

@@ -41,7 +41,7 @@ names! {
         OperatorAdded = "operator.added",
         /// A user lost the role of an operator.
         OperatorRemoved = "operator.removed",
-        /// A user chose another way in which pages show times.
+        /// A user changed the display settings for times.
         UserTimeDisplaySet = "user.time_display_set",
         /// An operator confirmed the address of a user.
         UserEmailConfirmed = "user.email_confirmed",

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_a_plain_absolute_url_is_refused() {
+    fn anything_but_a_plain_absolute_url_is_refused() {
         let long_name = format!("http://{}.example/", "a".repeat(64));
         let many_labels = format!("http://{}example/", "a.".repeat(130));
         for url in [

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn none_skips_all_that_are_late() {
+    fn the_policy_skip_runs_no_late_tick() {
         let plan = decide(CatchUpPolicy::Skip, "2030-01-01T00:05:00Z", "2030-01-01T00:13:00Z");
         assert_eq!(plan.runs, []);
         let skipped = (at("2030-01-01T00:05:00Z"), at("2030-01-01T00:10:00Z"), 2);

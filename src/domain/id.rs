@@ -220,7 +220,7 @@ impl EventId {
 
 impl DeliveryId {
     /// Returns the id of the one delivery of an event to a channel, planned at `at`. Without a
-    /// channel it is the id of the record that there is none.
+    /// channel, it is the id of the record of that fact.
     pub fn of(event: EventId, channel: Option<ChannelId>, at: Timestamp) -> Self {
         let channel = channel.map_or([0; 16], ChannelId::to_bytes);
         Self::new(at, fixed(&[b"delivery", &event.to_bytes(), &channel]))

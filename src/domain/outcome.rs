@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_judged_as_the_contract_says() {
+    fn statuses_are_judged_by_the_contract() {
         for (status, expected, outcome) in [
             (200, None, "success"),
             (302, None, "success"),

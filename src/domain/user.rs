@@ -35,7 +35,7 @@ impl Role {
     }
 }
 
-/// The way in which pages show times to a user.
+/// A user's display settings for times on pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeDisplay {
     /// The zone; `None` for the zone of the browser.

@@ -1,4 +1,4 @@
-//! Asks the servers over the connections of this replica.
+//! Queries the servers over the connections of this replica.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warning_says_what_is_wrong_and_what_to_do() {
+    fn the_warning_names_the_cause_and_a_remedy() {
         let gone = || attached("Ops", false, Some("Its reader has unsubscribed. Ask them first."));
         let works = || attached("Mail", true, None);
         let plain = || attached("Chat", false, None);

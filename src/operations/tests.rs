@@ -199,7 +199,7 @@ async fn metrics_are_shown_and_unknown_paths_are_not_found() {
 }
 
 #[tokio::test]
-async fn echo_tells_what_it_got() {
+async fn echo_returns_the_request() {
     let (ops, _) = ops(&Clock::system());
     let request = Request::put("/echo?a=b&a=%20")
         .header("x-one", "1")

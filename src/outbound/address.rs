@@ -71,7 +71,7 @@ mod tests {
     /// Checks the first and the last address of every range and the public neighbours on both
     /// sides.
     #[test]
-    fn ranges_begin_and_end_where_the_registries_say() {
+    fn ranges_have_the_bounds_of_the_registries() {
         for (below, first, last, above) in [
             ("", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
             ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),

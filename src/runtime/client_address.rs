@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_proxies_are_believed() {
+    fn only_listed_proxies_are_trusted() {
         for (peer, lines, expected) in [
             ("192.0.2.1", &["198.51.100.7"][..], "192.0.2.1"),
             ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reported_time_is_believed_for_a_while() {
+    fn a_reported_time_is_trusted_for_a_while() {
         let clock = Clock::system();
         assert!(clock.is_believed(), "no clock is followed");
         let now = clock.now().as_millis();

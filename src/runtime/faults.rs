@@ -1,6 +1,7 @@
-//! Fault injection for tests: points at which a test hits this process, and statements that a test
-//! replaces by wrong ones to see its own checks fail. Without the feature `faults`, which only
-//! tests turn on, and in every optimized build, all of it compiles to nothing.
+//! Fault injection for tests: points at which a test can kill, stop or panic this process, and
+//! statements that a test replaces by wrong ones to prove that its checks detect them. Without the
+//! feature `faults`, which only tests turn on, and in every optimized build, all of it compiles to
+//! nothing.
 //!
 //! A test gives a process its own folder:
 //! - A file named like a [`Point`] contains the fault for the next time that the process reaches
@@ -11,7 +12,7 @@
 //! - `later.sql` is a migration that this process has in addition to those of its release, as if it
 //!   were a later release.
 
-/// A point at which a test can hit the process.
+/// A point at which a test can inject a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// The replica has acquired a shard; the shard's epoch is not raised yet.

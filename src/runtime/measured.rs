@@ -134,8 +134,10 @@ mod tests {
         let read = |name: &str| {
             let text = exporter.render();
             let series = format!("{name}{{operation=\"forget_keys\"}} ");
-            let value =
-                text.lines().find_map(|line| line.strip_prefix(&series)).expect("it is there");
+            let value = text
+                .lines()
+                .find_map(|line| line.strip_prefix(&series))
+                .expect("the series exists");
             value.parse::<f64>().expect("a number")
         };
         let clock = Clock::manual(Timestamp::from_millis(1_000));

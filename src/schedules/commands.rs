@@ -98,7 +98,7 @@ impl Schedules {
         Ok(job)
     }
 
-    /// Emits the span of a job that a user asked for. It links to the request, so the caller's task
+    /// Emits the span of a job that a user requested. It links to the request, so the caller's task
     /// does it.
     fn trace(
         &self,

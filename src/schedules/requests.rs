@@ -13,8 +13,8 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::domain::request_body::{Field, instant, one_of};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy};
 
-/// Fields of a schedule to be changed; the others stay as they are. `null` stands for a default
-/// and, like an empty text, clears a field that may be absent.
+/// The fields of a schedule to change; other fields stay as they are. `null` means the default and,
+/// like an empty text, clears an optional field.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ScheduleChange, examples(json!({ "cronExpression": "0 3 * * *" })))]
@@ -53,11 +53,11 @@ pub struct ScheduleUpdate {
     #[serde(default)]
     #[schema(value_type = Option<String>, examples("{\"Authorization\":\"Bearer ...\"}"))]
     pub(super) headers: Field<String>,
-    /// Attempts in all, the first included; clamped to 1 to 10.
+    /// The maximum number of attempts, including the first; clamped to 1 to 10.
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub(super) max_retries: Field<i64>,
-    /// The limit of one attempt; clamped to 1 to 300.
+    /// The timeout of one attempt; clamped to 1 to 300.
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub(super) timeout_seconds: Field<i64>,
@@ -65,15 +65,15 @@ pub struct ScheduleUpdate {
     #[serde(default)]
     #[schema(value_type = Option<String>, examples("200-299,410"))]
     pub(super) expected_status_codes: Field<String>,
-    /// `true` if it runs by its cron expression.
+    /// `true` if the schedule runs by its cron expression.
     #[serde(default)]
     #[schema(value_type = Option<bool>)]
     pub(super) is_enabled: Field<bool>,
-    /// The effect of a tick while an earlier job has not finished.
+    /// The handling of a tick while an earlier job has not finished.
     #[serde(default)]
     #[schema(schema_with = overlap_policy)]
     pub(super) overlap_policy: Field<String>,
-    /// The treatment of ticks that are over 60 s late.
+    /// The handling of ticks that are over 60 s late.
     #[serde(default)]
     #[schema(schema_with = catch_up_policy)]
     pub(super) catch_up_policy: Field<String>,
@@ -93,17 +93,20 @@ pub struct ScheduleCreation(pub(super) ScheduleUpdate);
 const REQUIRED: [&str; 5] = ["name", "cronExpression", "timezone", "endpoint", "httpMethod"];
 /// The descriptions of fields that have one, where they differ from those of an update.
 const WITH_DEFAULT: [(&str, &str); 5] = [
-    ("maxRetries", "Attempts in all, the first included; 3 unless given, clamped to 1 to 10."),
-    ("timeoutSeconds", "The limit of one attempt; 30 unless given, clamped to 1 to 300."),
+    (
+        "maxRetries",
+        "The maximum number of attempts, including the first; 3 by default, clamped to 1 to 10.",
+    ),
+    ("timeoutSeconds", "The timeout of one attempt; 30 by default, clamped to 1 to 300."),
     (
         "expectedStatusCodes",
-        "Codes and ranges that count as success; every status below 400 unless given.",
+        "Codes and ranges that count as success; by default every status below 400.",
     ),
-    ("isEnabled", "`true` if it runs by its cron expression; `true` unless given."),
+    ("isEnabled", "`true` if the schedule runs by its cron expression; `true` by default."),
     (
         "signRequests",
         "`true` if requests carry the headers of Standard Webhooks, signed with the secrets of the\n\
-         account; `false` unless given. They replace headers of these names that are given here.",
+         account; `false` by default. They replace headers of the same names.",
     ),
 ];
 
@@ -111,8 +114,7 @@ impl PartialSchema for ScheduleCreation {
     fn schema() -> RefOr<Schema> {
         let mut schema = ScheduleUpdate::schema();
         let RefOr::T(Schema::Object(creation)) = &mut schema else { return schema };
-        let description = "A schedule to be created. Fields that are not listed are ignored; \
-                           `null` stands for a default.";
+        let description = "The schedule to create. Fields that are not listed are ignored; `null` means the default.";
         creation.description = Some(description.to_owned());
         creation.required = REQUIRED.map(str::to_owned).to_vec();
         creation.examples = vec![example()];
@@ -159,7 +161,7 @@ pub struct ScheduleSwitch {
     pub(super) enabled: Field<bool>,
 }
 
-/// An expression to be explained.
+/// The expression to preview.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Question, examples(json!({
@@ -175,11 +177,11 @@ pub struct PreviewRequest {
     #[serde(default)]
     #[schema(required, value_type = String, examples("Europe/Berlin"))]
     pub(super) timezone: Field<String>,
-    /// The number of runs to show; 10 unless given, clamped to 1 to 100.
+    /// The number of runs; 10 by default, clamped to 1 to 100.
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub(super) count: Field<i64>,
-    /// From when on; now unless given.
+    /// The start of the preview; now by default.
     #[serde(default)]
     #[schema(schema_with = instant_or_null)]
     pub(super) from: Field<String>,

@@ -47,7 +47,7 @@ test("all that match are paused in steps, undone and deleted", async () => {
   assert.equal(await choice(page).isVisible(), false);
   await page.getByLabel("Select all", { exact: true }).check();
   await choice(page).check();
-  // It is chosen only while all of the page are.
+  // The choice exists only while all boxes of the page are ticked.
   await page.getByLabel(/^Select Sync/).first().uncheck();
   assert.equal(await choice(page).isVisible(), false);
   await page.getByLabel(/^Select Sync/).first().check();
@@ -58,7 +58,7 @@ test("all that match are paused in steps, undone and deleted", async () => {
   await page.getByText("contains “Sync”").waitFor();
   await assertAccessible(page);
   await page.getByRole("button", { name: `Pause ${SOME} schedules` }).click();
-  // The script goes on by itself.
+  // The script continues by itself.
   await page.getByText(`Paused ${SOME} schedules.`).waitFor();
   await page.getByRole("button", { name: "Undo" }).waitFor();
   await assertAccessible(page);

@@ -141,7 +141,7 @@ test("the charts of finished jobs have a table with their values", async () => {
   await context.close();
 });
 
-test("another account's objects are not there", async () => {
+test("another account's objects are not found", async () => {
   const context = await browser.newContext();
   const page = await signUp(context, service, "eve");
   const paths = [
@@ -190,7 +190,7 @@ test("another account's objects cannot be changed", async () => {
   await outside.close();
 });
 
-test("a change that another site asks for is refused", async () => {
+test("a change that another site requests is refused", async () => {
   const context = await browser.newContext({ storageState: ids.state });
   const [{ name, value }] = (await context.cookies()).filter(({ name }) => name === "__Host-punctual");
   const url = `${service.base}/dashboard/schedules/${ids.schedule}/run`;

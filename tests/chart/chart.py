@@ -17,7 +17,7 @@ class Refused(Exception):
 
 
 class Strict(yaml.SafeLoader):
-    """YAML in which a key does not come twice in a map."""
+    """A YAML loader that refuses a map with the same key twice."""
 
     def construct_mapping(self, node, deep=False):
         keys = [self.construct_object(key, deep) for key, _ in node.value]
@@ -28,18 +28,18 @@ class Strict(yaml.SafeLoader):
 
 
 def documents(text):
-    """The objects in a text."""
+    """Returns the objects in a text."""
     return [document for document in yaml.load_all(text, Strict) if document]
 
 
 def value_sets():
-    """The sets of values by name."""
+    """Returns the sets of values by name."""
     paths = sorted((HERE / "values").glob("*.yaml"))
     return {path.stem: yaml.load(path.read_text(), Strict) or {} for path in paths}
 
 
 def merged(values, more):
-    """The values with others over them, as Helm merges them."""
+    """Returns the values, overridden by others as Helm merges them."""
     result = dict(values)
     for key, value in more.items():
         old = result.get(key)
@@ -49,7 +49,7 @@ def merged(values, more):
 
 
 def ordered(objects):
-    """Sorted by what they are, so that two renderings can be compared."""
+    """Returns the objects sorted by kind and name, so that two renderings can be compared."""
     return sorted(objects, key=lambda it: (it["kind"], it["metadata"]["name"]))
 
 
@@ -62,7 +62,7 @@ class Helm3:
         self.program = program
 
     def render(self, values, version):
-        """The objects for a version of Kubernetes."""
+        """Returns the objects for a version of Kubernetes."""
         command = [self.program, "template", RELEASE["name"], str(CHART)]
         command += ["--namespace", RELEASE["namespace"], "--kube-version", version, "--values", "-"]
         text = yaml.safe_dump(values)
@@ -72,7 +72,7 @@ class Helm3:
         return ordered(documents(done.stdout))
 
     def lint(self, values):
-        """What `helm lint --strict` complains about."""
+        """Returns the complaints of `helm lint --strict`."""
         command = [self.program, "lint", "--strict", str(CHART), "--values", "-"]
         text = yaml.safe_dump(values)
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -80,12 +80,12 @@ class Helm3:
 
 
 class Helm4:
-    """The library of Helm 4. It cannot be told a version of Kubernetes: the values tell the chart."""
+    """The library of Helm 4. It has no option for the version of Kubernetes, so the values name it."""
 
     name = "Helm 4"
 
     def files(self, values, version):
-        """Each template's text."""
+        """Returns the text of each template."""
         values = merged(values, {"kubeVersion": version})
         try:
             with helm_python.Chart.load(str(CHART)) as chart:
@@ -94,19 +94,19 @@ class Helm4:
             raise Refused(str(error)) from error
 
     def render(self, values, version):
-        """The objects for a version of Kubernetes."""
+        """Returns the objects for a version of Kubernetes."""
         texts = self.files(values, version)
         manifests = [text for name, text in texts.items() if name.endswith(".yaml")]
         return ordered([document for text in manifests for document in documents(text)])
 
     def notes(self, values, version):
-        """What is told after an install."""
+        """Returns the notes that are shown after an install."""
         texts = self.files(values, version)
         return next(text for name, text in texts.items() if name.endswith("NOTES.txt"))
 
 
 def pods(objects):
-    """The templates of Pods with the objects they are of."""
+    """Returns the Pod templates with their objects."""
     for item in objects:
         if item["kind"] == "Pod":
             yield item, item

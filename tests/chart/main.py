@@ -1,7 +1,7 @@
 """The tests of the chart: `main.py --helm PROGRAM --modules FOLDER --program PUNCTUAL [--write]`.
 
-MODULES is the folder with node_modules in it. With --write the snapshots of the value sets are written
-anew, to be reviewed. The exit status is 0 only if every check was made and found nothing.
+MODULES is the folder with node_modules in it. --write replaces the snapshots of the value sets, for
+review. The exit status is 0 only if every check ran and found nothing.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from chart import CHART, ROOT, Helm3
 
 
 def check_version():
-    """The chart is of the version of the program."""
+    """Checks that the chart has the version of the program."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     line = next(it for it in (ROOT / "Cargo.toml").read_text().splitlines() if it.startswith("version"))
     if chart["appVersion"] != line.split('"')[1]:
@@ -29,7 +29,7 @@ def check_version():
 
 
 def main():
-    """Makes all checks."""
+    """Runs all checks."""
     parser = argparse.ArgumentParser()
     for option in ("--helm", "--modules", "--program"):
         parser.add_argument(option, required=True)
@@ -61,7 +61,7 @@ def main():
         start = time.monotonic()
         try:
             found = list(findings)
-        except Exception:  # A check that breaks has not been passed; the others are still made.
+        except Exception:  # A check that raises counts as failed, and the others still run.
             found = [traceback.format_exc()]
         print(f"{'FAILED' if found else 'ok':7}{name} ({time.monotonic() - start:.1f} s)", flush=True)
         for finding in found:

@@ -1,4 +1,4 @@
-"""Queries of dashboards and rules: they can be read, and name metrics and labels that exist."""
+"""Checks the queries of dashboards and rules: their syntax, and the names of metrics and labels."""
 
 import json
 import re
@@ -9,15 +9,15 @@ import yaml
 from chart import CHART, HERE, ROOT
 
 METRICS = ROOT / "src/telemetry/metrics"
-# What a scrape, Kubernetes, the rules and Prometheus itself add.
+# The names that a scrape, Kubernetes, the rules and Prometheus itself add.
 FOREIGN_LABELS = {"namespace", "job", "instance", "pod", "le", "__name__", "alertname", "alertstate"}
 FOREIGN_METRICS = {"ALERTS"}
-# Those that the exposition adds to a histogram.
+# The series that the exposition adds to a histogram.
 PARTS = ("_bucket", "_sum", "_count")
 
 
 def table():
-    """The metrics of the source: by name, whether it is a histogram."""
+    """Returns the metrics of the source by name: `True` for a histogram."""
     found = {}
     entry = re.compile(r'^\s*[A-Z_]+:\s*(\w+)[^=;]*=\s*"(punctual_\w+)"', re.MULTILINE)
     for kind, name in entry.findall((METRICS / "mod.rs").read_text()):
@@ -27,7 +27,7 @@ def table():
 
 
 def rules():
-    """The rules with the name of their file."""
+    """Returns the rules with the name of their file."""
     for path in sorted((CHART / "rules").glob("*.yaml")):
         for group in yaml.safe_load(path.read_text())["groups"]:
             for rule in group["rules"]:
@@ -35,12 +35,12 @@ def rules():
 
 
 def dashboards():
-    """The dashboards by the name of their file."""
+    """Returns the dashboards by the name of their file."""
     return {path.name: json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
 
 
 def queries():
-    """All expressions by where they are."""
+    """Returns all expressions by their place."""
     found = {}
     for file, rule in rules():
         found[f"{file}: {rule.get('alert') or rule['record']}"] = rule["expr"]
@@ -58,7 +58,7 @@ def queries():
 
 
 def check_queries(modules):
-    """Every query is PromQL, and every metric and label in it is one of the source."""
+    """Checks that every query is PromQL and uses only metrics and labels of the source."""
     known, labels = table(), label_names()
     recorded = {rule["record"] for _, rule in rules() if "record" in rule}
     done = subprocess.run(
@@ -88,18 +88,18 @@ def check_queries(modules):
 
 
 def label_names():
-    """The labels that the source gives to metrics."""
+    """Returns the labels that the source gives to metrics."""
     sources = "\n".join(path.read_text() for path in sorted(METRICS.glob("*.rs")))
     named = r'(?:NAME: &\'static str =|, )\s*"([a-z_]+)"\s*[{;]'
     return set(re.findall(named, sources)) | set(re.findall(r'from_static_parts\("([a-z_]+)"', sources))
 
 
 def check_dashboards():
-    """What people read is there: titles that ask, units, thresholds; panels do not overlap."""
+    """Checks the panels: titles that are questions, units, thresholds, and no overlap."""
     seen = set()
     for file, dashboard in dashboards().items():
         if dashboard["uid"] in seen:
-            yield f"{file}: another one has the uid {dashboard['uid']}"
+            yield f"{file}: another dashboard has the uid {dashboard['uid']}"
         seen.add(dashboard["uid"])
         ids, taken = set(), set()
         for panel in dashboard["panels"]:
@@ -120,12 +120,12 @@ def check_dashboards():
 
 
 def kebab(name):
-    """As headings of the runbook are linked."""
+    """Returns the anchor of a heading in the runbook."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 def check_alerts():
-    """Each alert says how bad it is, what it is and what to do, and is tested both ways."""
+    """Checks that each alert has a severity, a summary, a description and a runbook, and is tested both ways."""
     tested = {}
     for path in (HERE / "rules").glob("*.yaml"):
         for test in yaml.safe_load(path.read_text())["tests"]:
@@ -149,11 +149,11 @@ def check_alerts():
         if tested.pop(name, set()) != {True, False}:
             yield f"{place}: not tested both ways, when it fires and when it is quiet"
     for name in tested:
-        yield f"a test is of an alert that is not there: {name}"
+        yield f"a test names an alert that does not exist: {name}"
 
 
 def has_heading(text, anchor):
-    """Whether a link with this anchor leads to a heading."""
+    """Returns `True` if a link with this anchor leads to a heading."""
     for line in text.splitlines():
         if line.startswith("#"):
             words = re.sub(r"[^\w\s-]", "", line.lstrip("#").strip().lower())

@@ -1,14 +1,14 @@
-"""What schemas cannot say of the rendered objects: that they fit together, and hold what is promised."""
+"""Checks of the rendered objects that schemas cannot express: relations and promises."""
 
 from chart import pods, value_sets
 from rendering import SNAPSHOT
 
-# The sections of settings that say where servers are, and what lets the service in.
+# The sections of settings with the addresses of servers and the credentials for them.
 HOOK_SECTIONS = ("CONFIG", "QUEUE", "CLUSTER", "SECRETS", "MAIL")
 
 
 def check(helm3):
-    """What is wrong with any value set, as sentences."""
+    """Yields the faults of all value sets, as sentences."""
     for name, values in value_sets().items():
         objects = helm3.render(values, SNAPSHOT)
         for rule in (references, services, doors, security, stops, outbound, hooks):
@@ -17,22 +17,22 @@ def check(helm3):
 
 
 def named(objects, kind):
-    """The objects of a kind, by name."""
+    """Returns the objects of a kind, by name."""
     return {item["metadata"]["name"]: item for item in objects if item["kind"] == kind}
 
 
 def matches(selector, pod):
-    """Whether labels select a Pod."""
+    """Returns `True` if labels select a Pod."""
     return selector.items() <= pod["metadata"]["labels"].items()
 
 
 def is_replica(pod):
-    """Whether it is a Pod of the service, not of a hook or a test."""
+    """Returns `True` for a Pod of the service, and `False` for a Pod of a hook or a test."""
     return pod["spec"]["containers"][0]["args"] == ["serve"]
 
 
 def comes_before(item, owner):
-    """Whether a hook's object is there before the hook runs."""
+    """Returns `True` if a hook's object exists before the hook runs."""
     first, then = (it["metadata"].get("annotations", {}) for it in (item, owner))
     weight = "helm.sh/hook-weight"
     same = first.get("helm.sh/hook") == then["helm.sh/hook"]
@@ -40,7 +40,7 @@ def comes_before(item, owner):
 
 
 def references(objects, values):
-    """What a Pod names of the chart is in the chart; hooks that run before it need nothing of it."""
+    """Checks that objects of the chart that a Pod names exist, and that earlier hooks need none of them."""
     accounts, maps = named(objects, "ServiceAccount"), named(objects, "ConfigMap")
     for owner, pod in pods(objects):
         account = pod["spec"]["serviceAccountName"]
@@ -64,16 +64,16 @@ def references(objects, values):
         if target is None:
             yield "an autoscaler scales nothing"
         elif "replicas" in target["spec"]:
-            yield f"{target['metadata']['name']} sets replicas against its autoscaler"
+            yield f"{target['metadata']['name']} sets replicas and so overrides its autoscaler"
 
 
 def services(objects, _):
-    """Services, budgets and policies select replicas; the API only those that answer it."""
+    """Checks that Services, budgets and policies select replicas: the API's Service those that serve it."""
     templates = [pod for _, pod in pods(objects)]
     for name, service in named(objects, "Service").items():
         chosen = [pod for pod in templates if matches(service["spec"]["selector"], pod)]
         if not chosen or not all(is_replica(pod) for pod in chosen):
-            yield f"Service {name} selects {len(chosen)} kinds of Pods, or such as do not serve"
+            yield f"Service {name} selects {len(chosen)} kinds of Pods, or Pods that do not serve it"
         for port in service["spec"]["ports"]:
             for pod in chosen:
                 ports = {it["name"] for it in pod["spec"]["containers"][0]["ports"]}
@@ -88,11 +88,11 @@ def services(objects, _):
         selectors = [it["spec"]["podSelector"] for it in named(objects, "NetworkPolicy").values()]
         for owner, pod in pods(objects):
             if not any(matches(selector["matchLabels"], pod) for selector in selectors):
-                yield f"{owner['metadata']['name']}: no NetworkPolicy is for it"
+                yield f"{owner['metadata']['name']}: no NetworkPolicy selects it"
 
 
 def doors(objects, _):
-    """Routes, Ingresses and monitors lead to a Service of the chart, and a port of it."""
+    """Checks that routes, Ingresses and monitors lead to a Service of the chart and a port of it."""
     known = {
         (name, port[key])
         for name, service in named(objects, "Service").items()
@@ -122,7 +122,7 @@ def doors(objects, _):
 
 
 def security(objects, _):
-    """What restricted Pod Security wants, and more: no token, no way to write to the image."""
+    """Checks the requirements of restricted Pod Security, and more: no token, a read-only image."""
     for owner, pod in pods(objects):
         name, spec = owner["metadata"]["name"], pod["spec"]
         if spec["automountServiceAccountToken"] is not False or spec["enableServiceLinks"] is not False:
@@ -144,7 +144,7 @@ def security(objects, _):
 
 
 def stops(objects, _):
-    """A Pod has longer to end than everything that it does before."""
+    """Checks that the termination period of a Pod covers all its steps."""
     for owner, pod in pods(objects):
         if not is_replica(pod):
             continue
@@ -163,7 +163,7 @@ def stops(objects, _):
 
 
 def outbound(objects, _):
-    """The same addresses are allowed by the service and by the NetworkPolicy of whoever calls out."""
+    """Checks that the service and the NetworkPolicy of replicas that call targets allow the same addresses."""
     policies = named(objects, "NetworkPolicy").values()
     for owner, pod in pods(objects):
         if not is_replica(pod) or not policies:
@@ -189,7 +189,7 @@ def outbound(objects, _):
 
 
 def hooks(objects, _):
-    """What is checked before an install is what the replicas will have."""
+    """Checks that hooks have the configuration of the replicas."""
     maps = named(objects, "ConfigMap")
     replicas = [pod for _, pod in pods(objects) if is_replica(pod)]
     for owner, pod in pods(objects):
@@ -201,7 +201,7 @@ def hooks(objects, _):
             for it in (name, f"{name}-hook")
         ]
         if lines[0] != lines[1]:
-            yield f"{name}-hook: another configuration than that of the replicas"
+            yield f"{name}-hook: the configuration differs from that of the replicas"
         env = [it for it in replicas[0]["spec"]["containers"][0]["env"]]
         shared = [it for it in env if it["name"].split("_")[1] in HOOK_SECTIONS]
         for container in pod["spec"].get("initContainers", []) + pod["spec"]["containers"]:

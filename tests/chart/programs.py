@@ -1,4 +1,4 @@
-"""The chart beside the program: commands, configuration, and `helm test` run for real."""
+"""Checks the chart with the program: commands, configuration, and a real run of `helm test`."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import urllib.request
 from chart import pods, value_sets
 from rendering import SNAPSHOT
 
-# In the place of what Secrets hold.
+# The replacements for the content of Secrets.
 SECRETS = {
     "PUNCTUAL_STORE_URL": "postgres://punctual@db:5432/punctual",
     "PUNCTUAL_QUEUE_URL": "redis://redis:6379",
@@ -20,12 +20,12 @@ SECRETS = {
 
 
 def is_own(container):
-    """Whether it is of the service's image."""
+    """Returns `True` if the container uses the image of the service."""
     return "command" not in container
 
 
 def check_commands(helm3, program):
-    """Each container of the service calls a command that there is."""
+    """Checks that each container of the service calls a command that exists."""
     used = set()
     for name, values in value_sets().items():
         for owner, pod in pods(helm3.render(values, SNAPSHOT)):
@@ -40,7 +40,7 @@ def check_commands(helm3, program):
 
 
 def environment(container, pod, objects, folder):
-    """What a container sees, with files in a folder in the place of mounted ones."""
+    """Returns the environment of a container, with files in a folder instead of mounted ones."""
     maps = {it["metadata"]["name"]: it for it in objects if it["kind"] == "ConfigMap"}
     (folder / "key").write_text("k1:" + "A" * 43 + "=\n")
     (folder / "key").chmod(0o600)
@@ -64,7 +64,7 @@ def environment(container, pod, objects, folder):
 
 
 def certificate(folder):
-    """A certificate authority, made with openssl."""
+    """Returns a certificate authority, created with openssl."""
     path = folder / "ca.crt"
     if not path.exists():
         command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
@@ -74,7 +74,7 @@ def certificate(folder):
 
 
 def check_configuration(helm3, program):
-    """The service takes the configuration of each Pod, without a warning."""
+    """Checks that the service accepts the configuration of each Pod without a warning."""
     for name, values in value_sets().items():
         objects = helm3.render(values, SNAPSHOT)
         for owner, pod in pods(objects):
@@ -91,14 +91,14 @@ def check_configuration(helm3, program):
 
 
 def free_port():
-    """A free port."""
+    """Returns a free port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
 
 
 def wait_until_ready(program, env):
-    """Asks the service until it is ready."""
+    """Waits until the service is ready."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         if subprocess.run([program, "healthcheck"], env=env, capture_output=True, check=False).returncode == 0:
@@ -108,7 +108,7 @@ def wait_until_ready(program, env):
 
 
 def check_helm_test(helm3, program):
-    """The script of `helm test` passes beside a service that works, and fails beside a wrong one."""
+    """Checks that the script of `helm test` passes with a service that works, and fails with a faulty one."""
     objects = helm3.render(value_sets()["embedded-existing"], SNAPSHOT)
     pod = next(pod for owner, pod in pods(objects) if owner["kind"] == "Pod")
     script = pod["spec"]["containers"][0]["args"][0]
@@ -160,7 +160,7 @@ def check_helm_test(helm3, program):
 
 
 def start(script, variables):
-    """The script as the Pod runs it."""
+    """Runs the script as the Pod does."""
     env = {"PATH": os.environ["PATH"]} | variables
     return subprocess.Popen(
         ["sh", "-c", script], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -168,7 +168,7 @@ def start(script, variables):
 
 
 def schedules(url, key):
-    """What the API says of schedules."""
+    """Returns the schedules that the API lists."""
     request = urllib.request.Request(f"{url}/v1/schedules", headers={"x-api-key": key})
     with urllib.request.urlopen(request, timeout=10) as answer:
         return answer.read().decode()

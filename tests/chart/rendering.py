@@ -1,4 +1,4 @@
-"""Value sets: rendered alike by both Helms, as reviewed, valid for all versions of Kubernetes."""
+"""Checks that both Helms render the value sets as in the snapshots, valid for all versions of Kubernetes."""
 
 import json
 
@@ -7,16 +7,16 @@ import yaml
 
 from chart import HERE, Helm4, Refused, merged, value_sets
 
-# The version that snapshots are of, and all that the chart is for.
+# The Kubernetes version of the snapshots, and all versions that the chart supports.
 SNAPSHOT = "1.34.0"
 VERSIONS = [f"1.{minor}.0" for minor in range(28, 38)]
-# Kinds that are not Kubernetes' own, so that it has no schemas of them.
+# Kinds that are not built into Kubernetes, so it has no schemas for them.
 OTHERS = {"HTTPRoute", "PrometheusRule", "ServiceMonitor"}
 LEAST_SETS = 8
 
 
 def snapshot(objects, notes):
-    """Objects as text, with long texts left to their own tests."""
+    """Returns objects as text, without the long texts that other tests check."""
     for item in objects:
         if item["kind"] == "Pod":
             item["spec"]["containers"][0]["args"] = ["(charts/punctual/scripts/helm-test.sh)"]
@@ -33,12 +33,12 @@ def snapshot(objects, notes):
 
 
 def check_snapshots(helm3, write):
-    """Both Helms render what is in the snapshot of each set; `write` writes it anew."""
+    """Checks that both Helms render the snapshot of each set; `write` replaces the snapshots."""
     sets = value_sets()
     if len(sets) < LEAST_SETS:
         yield f"only {len(sets)} value sets"
     for name, values in sets.items():
-        # Helm 3 is told the version by an option, and by the value as well: it must win.
+        # Helm 3 gets the version by an option and by a value; the value must take precedence.
         objects = helm3.render(merged(values, {"kubeVersion": SNAPSHOT}), SNAPSHOT)
         if objects != Helm4().render(values, SNAPSHOT):
             yield f"{name}: Helm 3 and Helm 4 render different objects"
@@ -48,14 +48,14 @@ def check_snapshots(helm3, write):
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            yield f"{name}: not as in {path.name}; write it with `tests/run chart-snapshots`, and look at the difference"
+            yield f"{name}: differs from {path.name}; write it with `tests/run chart-snapshots`, and review the difference"
     for path in (HERE / "snapshots").glob("*.yaml"):
         if path.stem not in sets:
-            yield f"{path.name} is of no value set"
+            yield f"{path.name} belongs to no value set"
 
 
 def check_schemas(helm3):
-    """Each set is valid for each version, by the strict schemas of that version."""
+    """Checks that each set is valid for each version, by the strict schemas of that version."""
     valid = set()
     for name, values in value_sets().items():
         for version in VERSIONS:
@@ -73,7 +73,7 @@ def check_schemas(helm3):
 
 
 def check_lint(helm3):
-    """`helm lint` is content with each set."""
+    """Checks that `helm lint` has no complaint about any set."""
     for name, values in value_sets().items():
         complaint = helm3.lint(values)
         if complaint:
@@ -81,7 +81,7 @@ def check_lint(helm3):
 
 
 def check_refusals(helm3):
-    """Bad values are refused by both Helms, with the sentence that is expected."""
+    """Checks that both Helms refuse bad values with the expected sentence."""
     sets = value_sets()
     for case in yaml.safe_load((HERE / "refused.yaml").read_text()):
         values = merged(sets[case.get("set", "embedded")], case["values"])

@@ -1,4 +1,4 @@
-"""The settings that the chart takes are those of the service, without what the chart sets itself.
+"""Checks that the chart accepts the settings of the service, except those that it sets itself.
 
 `python3 tests/chart/settings.py` writes them into the chart's schema; the test only compares.
 """
@@ -13,7 +13,7 @@ SCHEMA = ROOT / "charts/punctual/values.schema.json"
 DEFAULTS = ROOT / "src/config/default.toml"
 PLANS = ROOT / "src/config/plans.rs"
 
-# What the chart sets, from other values.
+# The settings that the chart sets, from other values.
 OWN = {
     "roles",
     "data_dir",
@@ -43,7 +43,7 @@ OWN = {
 
 
 def type_of(default):
-    """The schema of a setting with this default. The service itself checks ranges, at its start."""
+    """Returns the schema of a setting with this default. The service itself checks ranges at its start."""
     if isinstance(default, bool):
         return {"type": "boolean"}
     if isinstance(default, int):
@@ -57,7 +57,7 @@ def type_of(default):
 
 
 def expected():
-    """The schema of `settings`."""
+    """Returns the schema of `settings`."""
     defaults = tomllib.loads(DEFAULTS.read_text())
     properties = {}
     for key, value in defaults.items():
@@ -80,13 +80,13 @@ def expected():
 
 
 def limits():
-    """What a plan can limit, as the service knows it."""
+    """Returns the limits that a plan can have, according to the service."""
     listed = re.search(r"const LIMITS: .*?\[\n(.*?)\];", PLANS.read_text(), re.DOTALL)
     return set(re.findall(r'"(\w+)"', listed.group(1)))
 
 
 def check():
-    """What is wrong, as sentences."""
+    """Yields the faults, as sentences."""
     properties = json.loads(SCHEMA.read_text())["properties"]
     in_schema = set(properties["plans"]["additionalProperties"]["properties"])
     for limit in sorted(limits() ^ in_schema):
@@ -99,7 +99,7 @@ def check():
 
 
 def dump(schema):
-    """The schema as it is kept."""
+    """Returns the text of the schema file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""What other programs say: checkov of the objects, promtool of the rules, Grafana's types."""
+"""Checks by other programs: checkov for the objects, promtool for the rules, Grafana's types for dashboards."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from rendering import SNAPSHOT
 
 
 def check_checkov(helm3):
-    """checkov finds nothing but what exceptions.yaml explains, and all that it explains."""
+    """Checks that checkov finds exactly the exceptions that exceptions.yaml explains."""
     exceptions = yaml.safe_load((HERE / "exceptions.yaml").read_text())
     met = set()
     with tempfile.TemporaryDirectory() as folder:
@@ -26,7 +26,7 @@ def check_checkov(helm3):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     report = json.loads(done.stdout)
     if report["summary"]["parsing_errors"] or report["summary"]["resource_count"] < 50:
-        yield f"checkov has not read everything: {report['summary']}"
+        yield f"checkov could not parse all files: {report['summary']}"
     for finding in report["results"]["failed_checks"]:
         check, kind = finding["check_id"], finding["resource"].split(".")[0]
         if kind in exceptions.get(check, {"kinds": []})["kinds"]:
@@ -40,13 +40,13 @@ def check_checkov(helm3):
 
 
 def ran(command):
-    """What a command says if it fails."""
+    """Returns the output of a command if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     return "" if done.returncode == 0 else f"{' '.join(command[:3])}: {done.stdout}{done.stderr}"
 
 
 def check_rules(helm3):
-    """The rules are ones of Prometheus, as files and as an object of the chart, and do as is tested."""
+    """Checks the rules with promtool, as files and as an object of the chart, and runs their tests."""
     files = sorted(str(path) for path in (CHART / "rules").glob("*.yaml"))
     tests = sorted(str(path) for path in (HERE / "rules").glob("*.yaml"))
     values = value_sets()["cluster-autoscaled"]
@@ -76,7 +76,7 @@ def check_rules(helm3):
 
 
 def check_types(modules):
-    """Dashboards are what Grafana takes."""
+    """Checks that the dashboards match Grafana's types."""
     files = sorted(str(path) for path in (CHART / "dashboards").glob("*.json"))
     complaint = ran(["node", str(HERE / "dashboards/types.mjs"), str(modules), *files])
     if complaint:
@@ -84,7 +84,7 @@ def check_types(modules):
 
 
 def check_wrapped_dashboards(helm3):
-    """The ConfigMaps hold the dashboards, each under a name of its own."""
+    """Checks that the ConfigMaps contain the dashboards, each under its own name."""
     objects = helm3.render(value_sets()["cluster-autoscaled"], SNAPSHOT)
     held = {
         json.dumps(json.loads(text))
@@ -98,7 +98,7 @@ def check_wrapped_dashboards(helm3):
 
 
 def check_compose(program):
-    """The Compose file names files that are there, and configures Prometheus and the service rightly."""
+    """Checks the Compose file: the files that it names, and the configuration of Prometheus and the service."""
     folder = ROOT / "charts/compose"
     text = (folder / "compose.yaml").read_text()
     compose = yaml.safe_load(text)
@@ -107,7 +107,7 @@ def check_compose(program):
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
             there = (folder / source).exists() if source.startswith(".") else source in volumes
-            # Or the comment at its head says to make it.
+            # Otherwise the comment at the head of the file must say how to create it.
             there = there or f"mkdir {source.removeprefix('./')} " in text
             if not there:
                 yield f"compose.yaml: {name}: there is no {source}"

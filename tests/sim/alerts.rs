@@ -243,7 +243,7 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
     for job in jobs {
         broken.extend(told_of(world, job, &of_job.remove(&job.id).unwrap_or_default()));
     }
-    broken.extend(of_job.keys().map(|job| format!("ALERT-1: told of the unknown {job}")));
+    broken.extend(of_job.keys().map(|job| format!("ALERT-1: an alert about the unknown {job}")));
     broken.extend(received(&world.receiver.told(), &deliveries));
     broken
 }
@@ -267,7 +267,7 @@ fn told_of(world: &World, job: &Job, told: &[&Delivery]) -> Option<String> {
         (Some(_), []) => !tells || !alive,
         _ => false,
     };
-    (!fits).then(|| format!("ALERT-1: {job:?} is told by {told:?}"))
+    (!fits).then(|| format!("ALERT-1: {job:?} has the alerts {told:?}"))
 }
 
 /// Requires that each received alert has a delivery, and that each delivered alert was received.
@@ -279,16 +279,16 @@ fn received(told: &[Told], deliveries: &[Delivery]) -> Vec<String> {
         told.iter().filter(|one| one.was_taken).map(|one| one.event.as_str()).collect();
     for one in told {
         match events.get(&one.event) {
-            None => broken.push(format!("ALERT-1: {} came and was not planned", one.event)),
+            None => broken.push(format!("ALERT-1: {} was received and not planned", one.event)),
             Some(delivery) if delivery.status == DeliveryStatus::Merged => {
-                broken.push(format!("ALERT-1: came although it was merged: {delivery:?}"));
+                broken.push(format!("ALERT-1: received although it was merged: {delivery:?}"));
             }
             Some(_) => {}
         }
     }
     for delivery in deliveries.iter().filter(|one| one.status == DeliveryStatus::Delivered) {
         if !taken.contains(delivery.event.to_string().as_str()) {
-            broken.push(format!("ALERT-1: delivered and never came: {delivery:?}"));
+            broken.push(format!("ALERT-1: delivered and never received: {delivery:?}"));
         }
     }
     broken

@@ -145,7 +145,10 @@ async fn case(seed: u64, end: End, first: First) {
     }
     world.process().gate.release();
     let mut old = taking.await.expect("the old leader does not panic");
-    assert!(leaders(&mut world).await.contains(&Some("old".to_owned())), "it came in between");
+    assert!(
+        leaders(&mut world).await.contains(&Some("old".to_owned())),
+        "the new leader acted in between"
+    );
 
     for order in 0..3 {
         let both = if order == 1 { [&mut new, &mut old] } else { [&mut old, &mut new] };

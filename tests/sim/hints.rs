@@ -104,7 +104,7 @@ async fn after_an_error_of_the_queue_all_is_compared_at_once() {
 }
 
 #[tokio::test]
-async fn a_queue_that_fails_again_and_again_does_not_keep_the_comparison_from_its_end() {
+async fn a_queue_that_fails_repeatedly_does_not_keep_the_comparison_from_its_end() {
     let (mut world, id, tick) = unheard().await;
     let clock = world.clock.clone();
     clock.advance(to_next_minute(clock.now()));
@@ -127,8 +127,8 @@ async fn before_the_minute(seed: u64) -> World {
     world
 }
 
-/// A leader takes hints again that it could not follow. So does a leader that was replaced without
-/// knowing it, while its successor knows of no lost hint.
+/// A leader takes hints again that it could not apply. A leader that was replaced without knowing
+/// it does the same, while its successor knows of no lost hint.
 #[tokio::test]
 async fn hints_that_cannot_be_followed_are_taken_again() {
     for (failing, is_replaced) in [("candidates", false), ("set_due", true)] {

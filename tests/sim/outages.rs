@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Ends all faults, except that the store may be the only server that is left, and that a
-    /// replica may have died for good: jobs are made and run nevertheless.
+    /// replica may have died for good: jobs are still created and run.
     pub fn mend(&mut self) {
         if !self.is_cluster() {
             return;
@@ -176,7 +176,7 @@ impl World {
         self.has_led(ended);
         self.note(format_args!("it was replaced: {is_replaced}"));
         if is_replaced && self.ticked().await != before {
-            self.breaks("LEAD-1: a leader that was replaced in its sleep has changed something");
+            self.breaks("LEAD-1: a leader that was replaced while it slept has changed something");
         }
         is_replaced
     }
@@ -237,7 +237,7 @@ async fn whichever_servers_are_away_all_ticks_of_a_dead_leader_fire() {
 }
 
 #[tokio::test]
-async fn whichever_servers_are_away_a_leader_that_sleeps_changes_nothing_when_it_wakes() {
+async fn a_paused_leader_changes_nothing_when_it_resumes_whichever_servers_are_away() {
     for (etcd, queue) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut world = cluster(24).await;
         world.set_etcd_away(etcd);

@@ -16,7 +16,7 @@ const QUOTA: u64 = 9;
 /// An operation with a lost response may or may not have taken effect. The number of jobs is exact
 /// in both cases.
 #[tokio::test]
-async fn a_month_has_as_many_jobs_as_its_plan_says_whatever_answers_are_lost() {
+async fn lost_answers_do_not_change_the_jobs_of_a_month() {
     for fault in [Fault::AnswerLost, Fault::Refused] {
         let mut world = World::new(16).await;
         let (clock, write) = (world.clock.clone(), world.write());

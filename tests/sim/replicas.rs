@@ -1,9 +1,9 @@
 //! A cluster of replicas: an etcd that can be away, and the parts of a replica that lead shards.
 //!
-//! etcd is a model of few lines: leases that expire, and a holder for each shard. What a replica
-//! makes of it is real: its terms, its replacement of dead leaders by the store, its queue that
-//! goes on without the shared one, and its leader. The first replica has the executor. The others
-//! run no jobs.
+//! etcd is a model of few lines: leases that expire, and a holder for each shard. The reaction of a
+//! replica is real: its terms, its replacement of dead leaders by the store, its queue that works
+//! without the shared one, and its leader. The first replica has the executor. The others run no
+//! jobs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

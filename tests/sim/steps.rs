@@ -246,7 +246,7 @@ impl World {
             }
             self.advance(Duration::from_secs(11));
         }
-        self.breaks("ALERT-1: alerts are never told");
+        self.breaks("ALERT-1: alerts never become final");
     }
 }
 

@@ -54,7 +54,7 @@ impl Takeovers {
         self.taken().len()
     }
 
-    /// LEAD-1: requires that no replica was deposed that others had not found dead.
+    /// LEAD-1: requires that replicas replaced only leaders that were found dead.
     pub fn judge(&self) -> Vec<String> {
         let taken = self.taken();
         let is_wrong = |one: &&Takeover| one.raised.0 != one.seen.0 + 1;

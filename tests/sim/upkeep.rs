@@ -111,7 +111,7 @@ async fn a_kind_that_cannot_be_pruned_keeps_no_other_waiting() {
         };
         assert_eq!(left(&mut world).await, [true; 3]);
         world.process().gate.arm_at(kind, Fault::Refused);
-        let error = run(&mut pruner, &clock).await.expect_err("it is told of");
+        let error = run(&mut pruner, &clock).await.expect_err("the failure is reported");
         assert!(error.to_string().contains(&format!("({kind})")), "{error}");
         assert_eq!(left(&mut world).await, kinds.map(|one| one == kind), "{kind} failed");
         run(&mut pruner, &clock).await.expect("no fault is armed");
@@ -131,7 +131,7 @@ async fn a_deleted_account_that_cannot_be_removed_keeps_no_other_waiting() {
     let (clock, context) = (world.clock.clone(), world.process().context.clone());
     world.process().gate.arm_at("erase", Fault::Refused);
     let mut eraser = AccountEraser::new(context);
-    run(&mut eraser, &clock).await.expect_err("one is told of");
+    run(&mut eraser, &clock).await.expect_err("one failure is reported");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
 }
 
@@ -184,7 +184,7 @@ async fn upkeep_rests_nine_times_as_long_as_it_took() {
 
 /// Empty accounts that wait for their final deletion do not delay the removal of other accounts.
 #[tokio::test]
-async fn accounts_that_are_empty_keep_none_behind_them_waiting() {
+async fn empty_accounts_do_not_delay_others() {
     let mut world = World::new(16).await;
     let now = world.clock.now();
     let (sqlite, context) = {

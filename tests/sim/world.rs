@@ -266,7 +266,9 @@ impl World {
         let late_before = self.clock.now().minus(ALWAYS_RUNS);
         for skip in self.skips(id).await {
             if skip.reason == SkipReason::CatchUp.as_str() && skip.last >= late_before {
-                self.breaks(format_args!("TICK-2: {id} left out what was not late: {skip:?}"));
+                self.breaks(format_args!(
+                    "TICK-2: {id} skipped ticks that were not late: {skip:?}"
+                ));
             }
         }
     }

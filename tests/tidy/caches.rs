@@ -120,7 +120,11 @@ fn check_keys(file: &File) -> Vec<Finding> {
     let mut findings: Vec<_> = made
         .filter(|(name, _)| LISTED_KEYS.iter().all(|(listed, _)| listed != name))
         .map(|(name, line)| {
-            Finding::at(file, *line, format!("say in tests/tidy what is under {name}, and whose"))
+            Finding::at(
+                file,
+                *line,
+                format!("list {name} in tests/tidy, with its content and its owner"),
+            )
         })
         .collect();
     let gone = LISTED_KEYS.iter().filter(|(name, _)| found.iter().all(|(made, _)| made != name));
@@ -224,7 +228,7 @@ mod tests {
         assert_finds(&find(&format!("fn new() {{}} fn of() {{}}\n{known}")), &[]);
         assert_finds(
             &find(&format!("{known}fn secrets() {{}}")),
-            &["keys.rs:14: say in tests/tidy"],
+            &["keys.rs:14: list secrets in tests/tidy"],
         );
         assert_finds(
             &find(&known.replace("fn turn", "fn other")),

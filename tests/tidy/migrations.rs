@@ -17,7 +17,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     for (store, names) in &stores {
         for name in all.difference(names) {
             let place = format!("migrations/{store}");
-            findings.push(Finding::new(&place, format!("has no {name}, another store has")));
+            findings.push(Finding::new(&place, format!("has no {name}, but another store has it")));
         }
         for (expected, name) in (1_usize..).zip(names) {
             let number = name.split_once('_').and_then(|(number, _)| number.parse().ok());

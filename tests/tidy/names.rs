@@ -1,4 +1,4 @@
-//! Checks that documents and comments name files, and items of modules, that exist.
+//! Checks that the files and the items of modules that documents and comments name exist.
 
 use std::collections::BTreeSet;
 

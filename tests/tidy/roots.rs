@@ -9,7 +9,9 @@ fn check(tree: &Tree) -> Vec<Finding> {
     });
     roots
         .filter(|file| !file.text.starts_with("//! "))
-        .map(|file| Finding::at(file, 1, "the root of a folder begins with what it is for (//!)"))
+        .map(|file| {
+            Finding::at(file, 1, "the root file of a folder must begin with its purpose (//!)")
+        })
         .collect()
 }
 

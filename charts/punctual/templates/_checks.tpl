@@ -27,20 +27,20 @@ value and a remedy.
 {{- fail (printf "cluster.%s has both url and urlSecret: remove one of them" $name) -}}
 {{- end -}}
 {{- if regexMatch "://[^/@]*:[^/@]+@" $server.url -}}
-{{- fail (printf "cluster.%s.url has a password in it, which everybody sees who sees the values: put it into a Secret and name that in cluster.%s.passwordSecret.name, or put the whole URL into one (urlSecret)" $name $name) -}}
+{{- fail (printf "cluster.%s.url has a password in it, which everyone who can read the values can read: put it into a Secret and name that in cluster.%s.passwordSecret.name, or put the whole URL into one (urlSecret)" $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq .Values.mode "cluster") (not .Values.secretsKeys.name) -}}
-{{- fail "mode is cluster, but secretsKeys.name is empty: make keys with `punctual secrets generate`, put them into a Secret, and name it there" -}}
+{{- fail "mode is cluster, but secretsKeys.name is empty: generate keys with `punctual secrets generate`, put them into a Secret, and name it there" -}}
 {{- end -}}
 {{- if and (eq .Values.mode "embedded") (eq .Values.cluster.layout "apart") -}}
-{{- fail "cluster.layout is apart, but mode is embedded, where one replica does everything: set mode to cluster, or remove cluster.layout" -}}
+{{- fail "cluster.layout is apart, but mode is embedded, where one replica has all roles: set mode to cluster, or remove cluster.layout" -}}
 {{- end -}}
 {{- if not (and (eq .Values.mode "cluster") (eq .Values.cluster.layout "apart")) -}}
 {{- range $role, $values := .Values.roles -}}
 {{- if $values -}}
-{{- fail (printf "roles.%s is set, but the roles are not apart: set mode to cluster and cluster.layout to apart, or say it in `replica`" $role) -}}
+{{- fail (printf "roles.%s is set, but the roles are not apart: set mode to cluster and cluster.layout to apart, or use `replica`" $role) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -49,7 +49,7 @@ value and a remedy.
 {{- define "punctual.checks.replicas" -}}
 {{- if eq .Values.mode "embedded" -}}
 {{- if and (ne (int .Values.replica.replicas) 3) (ne (int .Values.replica.replicas) 1) -}}
-{{- fail (printf "replica.replicas is %d, but mode is embedded, where there is one: set mode to cluster, or remove it" (int .Values.replica.replicas)) -}}
+{{- fail (printf "replica.replicas is %d, but mode is embedded, which has one replica: set mode to cluster, or remove it" (int .Values.replica.replicas)) -}}
 {{- end -}}
 {{- if .Values.replica.autoscaling.enabled -}}
 {{- fail "replica.autoscaling is on, but mode is embedded, where there is one replica: set mode to cluster, or switch it off" -}}
@@ -62,7 +62,7 @@ value and a remedy.
 {{- fail (printf "%s.autoscaling.minReplicas is %d, more than maxReplicas, %d" $place (int .minReplicas) (int .maxReplicas)) -}}
 {{- end -}}
 {{- if and .enabled (eq .metric "queueAge") (not (has $name (list "replica" "executor"))) -}}
-{{- fail (printf "%s.autoscaling.metric is queueAge, but more of this role do not make the queue shorter: take cpu" $place) -}}
+{{- fail (printf "%s.autoscaling.metric is queueAge, but more replicas with this role do not shorten the queue: use cpu" $place) -}}
 {{- end -}}
 {{- end -}}
 {{- with $replica.podDisruptionBudget -}}
@@ -101,7 +101,7 @@ value and a remedy.
 {{- fail "gateway is on, but gateway.parentRefs is empty: name at least one Gateway" -}}
 {{- end -}}
 {{- if and .Values.service.loadBalancerSourceRanges (ne .Values.service.type "LoadBalancer") -}}
-{{- fail (printf "service.loadBalancerSourceRanges is set, but service.type is %s: only a LoadBalancer knows them" .Values.service.type) -}}
+{{- fail (printf "service.loadBalancerSourceRanges is set, but service.type is %s: only a LoadBalancer supports them" .Values.service.type) -}}
 {{- end -}}
 {{- end -}}
 
@@ -119,10 +119,10 @@ value and a remedy.
 {{- fail "mail.passwordSecret is set, but settings.mail.url is not: there is no mail server to use it for" -}}
 {{- end -}}
 {{- if and (dig "url" "" $mail) (not (dig "from" "" $mail)) -}}
-{{- fail "settings.mail.url is set, but settings.mail.from is not: set the address that mails are from" -}}
+{{- fail "settings.mail.url is set, but settings.mail.from is not: set the sender address of mails" -}}
 {{- end -}}
 {{- if regexMatch "://[^/@]*:[^/@]+@" (dig "url" "" $mail) -}}
-{{- fail "settings.mail.url has a password in it, which everybody sees who sees the values: put it into a Secret and name that in mail.passwordSecret.name" -}}
+{{- fail "settings.mail.url has a password in it, which everyone who can read the values can read: put it into a Secret and name that in mail.passwordSecret.name" -}}
 {{- end -}}
 {{- $issuer := dig "oidc" "issuer" "" .Values.settings -}}
 {{- if and .Values.oidc.clientSecret.name (not $issuer) -}}

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_a_token_or_says_why_not() {
+    fn an_answer_has_a_token_or_a_reason() {
         assert_eq!(answer(200, r#"{"id_token":"a.b.c","x":1}"#), Ok("a.b.c".to_owned()));
         for (status, body, why) in [
             (200, "{}", "has no id_token"),

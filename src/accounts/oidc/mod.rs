@@ -13,7 +13,7 @@
 //! - The operator configures the provider, so it may be on a private network. Redirects are not
 //!   followed, and every call has a timeout and a limited response.
 //!
-//! On failure: an [`OidcError`] says which step failed. A provider that does not answer is asked
+//! On failure: an [`OidcError`] names the failed step. A provider that does not answer is called
 //! again after 5 seconds; nothing else depends on it.
 
 mod attempt;

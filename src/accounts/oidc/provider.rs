@@ -23,7 +23,7 @@ use crate::store::INSTALLATION;
 /// together.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The timeout of a whole step of a sign-in, with its wait for the fetch of another one. It is
-/// shorter than the 30 s of a request, so that the person gets a page that says what failed.
+/// shorter than the 30 s of a request, so that the person gets a page with the error.
 const STEP_PATIENCE: Duration = Duration::from_secs(20);
 /// The time for which the discovery document and the keys are cached.
 const CACHED: Duration = Duration::from_secs(3_600);
@@ -31,7 +31,7 @@ const CACHED: Duration = Duration::from_secs(3_600);
 const USABLE: Duration = Duration::from_hours(24);
 /// The minimum time between two fetches of the keys because of an unknown key.
 const BETWEEN_REFETCHES: Duration = Duration::from_secs(60);
-/// The time after a failed fetch during which the provider is not asked again.
+/// The time after a failed fetch during which the provider is not called again.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// An OpenID Connect provider. Clones share the cache.
@@ -260,7 +260,8 @@ impl OidcProvider {
         }
     }
 
-    /// Asks the provider. The caller holds the lock of the cache, so one request runs at a time.
+    /// Fetches from the provider. The caller holds the lock of the cache, so one request runs at a
+    /// time.
     async fn fetch(&self, published: &mut Published) -> Result<Arc<Discovered>, OidcError> {
         let now = self.0.clock.monotonic();
         if let Some((at, error)) = &published.failed

@@ -1,10 +1,10 @@
-//! The user's choice of the way in which pages show times.
+//! The user's display settings for times.
 
 use super::{UserError, Users, Visit};
 use crate::domain::user::TimeDisplay;
 
 impl Users {
-    /// Sets the way in which pages show times to the signed-in user, in all sessions and accounts.
+    /// Sets the display settings for times of the signed-in user, for all sessions and accounts.
     ///
     /// # Errors
     /// If the store fails.

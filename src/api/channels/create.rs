@@ -15,7 +15,7 @@ use crate::notifications::{ChannelCreation, ChannelWithSecret};
 
 /// Create a notification channel
 ///
-/// It has to be verified before it can be attached to a schedule.
+/// A channel must be verified before it can be attached to a schedule.
 #[utoipa::path(
     post,
     path = "/v1/notification-channels",

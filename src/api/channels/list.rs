@@ -14,14 +14,14 @@ use crate::notifications::ChannelFilter;
 
 /// List notification channels
 ///
-/// All of them, newest first.
+/// All channels of the account, newest first.
 #[utoipa::path(
     get,
     path = "/v1/notification-channels",
     tag = "Notifications",
     params(
-        ("type" = inline(Option<schemas::ChannelTypeName>), Query, description = "Only of this type"),
-        ("verified" = Option<bool>, Query, description = "Only (not) verified ones"),
+        ("type" = inline(Option<schemas::ChannelTypeName>), Query, description = "Only channels of this type"),
+        ("verified" = Option<bool>, Query, description = "Only verified channels (`true`) or unverified ones (`false`)"),
     ),
     responses(
         (status = 200, description = "The channels", body = Data<Vec<ChannelRecord>>),

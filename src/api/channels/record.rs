@@ -19,10 +19,10 @@ pub(in crate::api) struct ChannelRecord {
     #[serde(rename = "type")]
     #[schema(schema_with = schemas::channel_type)]
     kind: &'static str,
-    /// A name for people.
+    /// The display name.
     #[schema(examples("On call"))]
     label: String,
-    /// `true` if a test notification has arrived with the present configuration.
+    /// `true` if a test notification has arrived with the current configuration.
     verified: bool,
     #[schema(schema_with = schemas::instant)]
     created_at: Timestamp,

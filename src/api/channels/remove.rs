@@ -27,7 +27,7 @@ pub(super) struct DeletedChannel {
     tag = "Notifications",
     params(("id" = String, Path, description = "The channel's id")),
     responses(
-        (status = 200, description = "What was deleted", body = Data<DeletedChannel>),
+        (status = 200, description = "The deleted channel", body = Data<DeletedChannel>),
         Forbidden,
         NoSuchChannel,
         Usual,

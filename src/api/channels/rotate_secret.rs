@@ -14,8 +14,8 @@ use crate::notifications::SecretRotation;
 
 /// Replace the signing secret of a webhook channel
 ///
-/// The old secret signs beside the new one until the overlap ends, so that the receiver has time to
-/// switch. The channel stays verified. Other types of channels have no secret: a conflict.
+/// Both secrets sign until the overlap ends, so that the receiver has time to switch. The channel
+/// stays verified. For other types of channels, which have no secret, the answer is a conflict.
 #[utoipa::path(
     post,
     path = "/v1/notification-channels/{id}/rotate-secret",
@@ -23,7 +23,7 @@ use crate::notifications::SecretRotation;
     params(("id" = String, Path, description = "The channel's id")),
     request_body(content = Option<SecretRotation>),
     responses(
-        (status = 200, description = "The channel, with the secret if it was generated", body = Data<SecretRecord>),
+        (status = 200, description = "The channel, and the new secret if it was generated", body = Data<SecretRecord>),
         ChannelUnchanged,
         Usual,
     ),

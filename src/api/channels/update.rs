@@ -14,8 +14,8 @@ use crate::notifications::ChannelUpdate;
 
 /// Change a notification channel
 ///
-/// Only the fields that are given change. A configuration that differs from the present one unsets
-/// `verified`, and alerts that wait for the channel fail.
+/// Only the given fields change. A configuration that differs from the current one resets
+/// `verified` to `false`, and alerts that wait for the channel fail.
 #[utoipa::path(
     put,
     path = "/v1/notification-channels/{id}",
@@ -39,7 +39,7 @@ pub(super) async fn put_channel(
 
 /// Change a notification channel
 ///
-/// The same as PUT: only the fields that are given change.
+/// The same as PUT: only the given fields change.
 #[utoipa::path(
     patch,
     path = "/v1/notification-channels/{id}",

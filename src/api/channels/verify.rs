@@ -12,15 +12,16 @@ use crate::api::{ApiError, SharedApi};
 
 /// Verify a notification channel
 ///
-/// Sends one test notification, within 10 s. If it fails, `verified` stays as it is. A channel is
-/// sent at most 5 in an hour, the channels of an account 20 in a minute and 60 in an hour.
+/// Sends one test notification, within 10 s. If it fails, `verified` does not change. A channel
+/// gets at most 5 test notifications per hour, and the channels of an account get 20 per minute and
+/// 60 per hour.
 #[utoipa::path(
     post,
     path = "/v1/notification-channels/{id}/verify",
     tag = "Notifications",
     params(("id" = String, Path, description = "The channel's id")),
     responses(
-        (status = 200, description = "The channel, verified", body = Data<ChannelRecord>),
+        (status = 200, description = "The verified channel", body = Data<ChannelRecord>),
         Forbidden,
         NoSuchChannel,
         Conflict,

@@ -22,11 +22,11 @@ const LARGEST_PAGE: u32 = 100;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Deliveries {
-    /// Newest first.
+    /// The deliveries, newest first.
     deliveries: Vec<DeliveryRecord>,
     page: u32,
     page_size: u32,
-    /// The number of deliveries that match the filters; exact to 10,000 and not above.
+    /// The number of deliveries that match the filters; exact up to 10,000.
     total: u64,
     total_pages: u64,
     /// The start of the next page, if there is one.
@@ -36,19 +36,19 @@ pub(super) struct Deliveries {
 
 /// List deliveries of alerts
 ///
-/// Final ones are kept for 30 days.
+/// Final deliveries are kept for 30 days.
 #[utoipa::path(
     get,
     path = "/v1/notification-deliveries",
     tag = "Notifications",
     params(
-        ("channelId" = Option<String>, Query, description = "Only to this channel"),
-        ("scheduleId" = Option<String>, Query, description = "Only of this schedule"),
-        ("status" = inline(Option<schemas::DeliveryStatusName>), Query, description = "Only in this status"),
-        ("page" = Option<u32>, Query, description = "Counted from 1", minimum = 1),
-        ("pageSize" = Option<u32>, Query, description = "10 unless given", minimum = 1, maximum = 100),
-        ("limit" = Option<u32>, Query, description = "The same as `pageSize`", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before; `page` is ignored then"),
+        ("channelId" = Option<String>, Query, description = "Only deliveries to this channel"),
+        ("scheduleId" = Option<String>, Query, description = "Only deliveries of this schedule"),
+        ("status" = inline(Option<schemas::DeliveryStatusName>), Query, description = "Only deliveries with this status"),
+        ("page" = Option<u32>, Query, description = "The page number, from 1", minimum = 1),
+        ("pageSize" = Option<u32>, Query, description = "The page size; 10 by default", minimum = 1, maximum = 100),
+        ("limit" = Option<u32>, Query, description = "An alias of `pageSize`", minimum = 1, maximum = 100),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
     ),
     responses(
         (status = 200, description = "The page", body = Data<Deliveries>),

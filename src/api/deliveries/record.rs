@@ -14,14 +14,14 @@ use crate::store::{Delivery, DeliveryTry};
 pub(in crate::api) struct DeliveryRecord {
     #[schema(value_type = String, examples("dlv_01HF7YAT000000000000000007"))]
     id: DeliveryId,
-    /// The same for all deliveries of one event, and in what receivers get.
+    /// The id of the event. All deliveries of the event have it, and receivers get it.
     #[schema(value_type = String, examples("evt_01HF7YAT000000000000000007"))]
     event_id: EventId,
     /// The kind of alert.
     #[serde(rename = "type")]
     #[schema(schema_with = schemas::alert_kind)]
     kind: &'static str,
-    /// Null if the schedule had no verified channel.
+    /// `null` if the schedule had no verified channel.
     #[schema(required, value_type = Option<String>)]
     channel_id: Option<ChannelId>,
     /// Null if the channel was deleted.
@@ -30,18 +30,18 @@ pub(in crate::api) struct DeliveryRecord {
     /// Null if the channel was deleted.
     #[schema(required)]
     channel_label: Option<String>,
-    /// Null if it is about several schedules.
+    /// `null` if the alert is about several schedules.
     #[schema(required, value_type = Option<String>)]
     schedule_id: Option<ScheduleId>,
-    /// Null if it is about several jobs.
+    /// `null` if the alert is about several jobs.
     #[schema(required, value_type = Option<String>)]
     job_id: Option<JobId>,
     #[schema(schema_with = schemas::delivery_status)]
     status: &'static str,
-    /// The delivery that tells of it, if it was merged into a digest or an incident.
+    /// The delivery that contains this alert, if it was merged into a digest or an incident.
     #[schema(required, value_type = Option<String>)]
     merged_into: Option<DeliveryId>,
-    /// Tries that have begun.
+    /// The number of tries that have begun.
     attempts: u8,
     #[schema(required, schema_with = schemas::instant_or_null)]
     next_attempt_at_utc: Option<Timestamp>,
@@ -49,7 +49,7 @@ pub(in crate::api) struct DeliveryRecord {
     error_code: Option<&'static str>,
     #[schema(required)]
     error_message: Option<String>,
-    /// The last answer's.
+    /// The status code of the last answer.
     #[schema(required)]
     status_code: Option<u16>,
     /// The time of the event.
@@ -59,7 +59,7 @@ pub(in crate::api) struct DeliveryRecord {
     created_at: Timestamp,
     #[schema(required, schema_with = schemas::instant_or_null)]
     completed_at_utc: Option<Timestamp>,
-    /// In order; the one under way is not among them.
+    /// The finished tries, in order.
     tries: Vec<TryRecord>,
 }
 
@@ -94,7 +94,7 @@ impl From<Delivery> for DeliveryRecord {
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryTry)]
 pub(super) struct TryRecord {
-    /// 1 for the first.
+    /// The number of the try, from 1.
     number: u8,
     #[schema(schema_with = schemas::instant)]
     started_at_utc: Timestamp,
@@ -106,7 +106,7 @@ pub(super) struct TryRecord {
     error_code: Option<&'static str>,
     #[schema(required)]
     error_message: Option<String>,
-    /// The beginning of the provider's answer.
+    /// The start of the provider's answer.
     #[schema(required)]
     response: Option<String>,
 }

@@ -11,15 +11,15 @@ use crate::api::{ApiError, SharedApi};
 
 /// Send a failed alert again
 ///
-/// The delivery is tried at once and up to five times. It is a conflict if it has not failed, or if
-/// its channel was deleted or is not verified.
+/// The first of up to five tries begins at once. The answer is a conflict if the delivery has not
+/// failed, or if its channel was deleted or is not verified.
 #[utoipa::path(
     post,
     path = "/v1/notification-deliveries/{id}/redeliver",
     tag = "Notifications",
     params(("id" = String, Path, description = "The delivery's id")),
     responses(
-        (status = 200, description = "The delivery as it is now", body = Data<DeliveryRecord>),
+        (status = 200, description = "The delivery in its new state", body = Data<DeliveryRecord>),
         Forbidden,
         NoSuchDelivery,
         Conflict,

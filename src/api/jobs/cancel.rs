@@ -11,15 +11,16 @@ use crate::api::{ApiError, SharedApi};
 
 /// Cancel a job
 ///
-/// A waiting job ends at once, as FAILED with `errorCode` `CANCELLED`. A running one has no
-/// further attempt, and the one under way is aborted within 5 s. A finished one is a conflict.
+/// A waiting job ends at once, as FAILED with `errorCode` `CANCELLED`. The attempt of a running job
+/// is aborted within 5 s, and no other attempt follows. For a finished job, the answer is a
+/// conflict.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/cancel",
     tag = "Jobs",
     params(("id" = String, Path, description = "The job's id")),
     responses(
-        (status = 200, description = "The job as it stands now", body = Data<JobRecord>),
+        (status = 200, description = "The job in its new state", body = Data<JobRecord>),
         Forbidden,
         NoSuchJob,
         Conflict,

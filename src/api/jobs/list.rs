@@ -25,7 +25,7 @@ const RESPONSE_BYTES: usize = 2_048;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Jobs {
-    /// Newest `scheduledRunAtUtc` first.
+    /// The jobs, newest `scheduledRunAtUtc` first.
     jobs: Vec<JobRecord>,
     page: u32,
     page_size: u32,
@@ -39,21 +39,21 @@ pub(super) struct Jobs {
 
 /// List jobs
 ///
-/// A page ends early at 8 MiB; `nextCursor` leads on.
+/// A page ends early at 8 MiB; `nextCursor` then leads to the rest.
 #[utoipa::path(
     get,
     path = "/v1/jobs",
     tag = "Jobs",
     params(
-        ("scheduleId" = Option<String>, Query, description = "Only of this schedule"),
-        ("status" = inline(Option<schemas::JobStatusName>), Query, description = "Only in this status"),
-        ("trigger" = inline(Option<schemas::TriggerName>), Query, description = "Only made this way"),
-        ("from" = Option<String>, Query, description = "Not those scheduled before", format = DateTime),
-        ("to" = Option<String>, Query, description = "Not those scheduled after", format = DateTime),
-        ("page" = Option<u32>, Query, description = "Counted from 1", minimum = 1),
-        ("pageSize" = Option<u32>, Query, description = "10 unless given", minimum = 1, maximum = 100),
-        ("limit" = Option<u32>, Query, description = "The same as `pageSize`", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before; `page` is ignored then"),
+        ("scheduleId" = Option<String>, Query, description = "Only jobs of this schedule"),
+        ("status" = inline(Option<schemas::JobStatusName>), Query, description = "Only jobs with this status"),
+        ("trigger" = inline(Option<schemas::TriggerName>), Query, description = "Only jobs with this trigger"),
+        ("from" = Option<String>, Query, description = "Only jobs scheduled from this instant on", format = DateTime),
+        ("to" = Option<String>, Query, description = "Only jobs scheduled up to this instant", format = DateTime),
+        ("page" = Option<u32>, Query, description = "The page number, from 1", minimum = 1),
+        ("pageSize" = Option<u32>, Query, description = "The page size; 10 by default", minimum = 1, maximum = 100),
+        ("limit" = Option<u32>, Query, description = "An alias of `pageSize`", minimum = 1, maximum = 100),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
     ),
     responses(
         (status = 200, description = "The page", body = Data<Jobs>),

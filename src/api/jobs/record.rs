@@ -37,10 +37,10 @@ pub(super) struct JobRecord {
     body: Option<String>,
     #[schema(required)]
     headers: Option<String>,
-    /// The last response's.
+    /// The status code of the last response.
     #[schema(required)]
     status_code: Option<u16>,
-    /// The last response's body, as far as it is kept: 64 KiB, in lists 2 KiB.
+    /// The start of the last response's body: up to 64 KiB, in lists 2 KiB.
     #[schema(required)]
     response: Option<String>,
     /// A JSON object of strings, encoded as a string.
@@ -52,7 +52,7 @@ pub(super) struct JobRecord {
     started_at_utc: Option<Timestamp>,
     #[schema(required, schema_with = schemas::instant_or_null)]
     completed_at_utc: Option<Timestamp>,
-    /// The last attempt's.
+    /// The duration of the last attempt.
     #[schema(required)]
     duration_ms: Option<u32>,
     #[schema(required, schema_with = schemas::error_code_or_null)]
@@ -100,7 +100,7 @@ impl From<Job> for JobRecord {
 pub(in crate::api) struct JobWithAttempts {
     #[serde(flatten)]
     job: JobRecord,
-    /// In order, the one under way included.
+    /// The attempts in order, including a running one.
     attempts: Vec<AttemptRecord>,
 }
 
@@ -117,7 +117,7 @@ impl JobWithAttempts {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Attempt)]
 pub(super) struct AttemptRecord {
-    /// 1 for the first.
+    /// The number of the attempt, from 1.
     number: u8,
     #[schema(schema_with = schemas::instant)]
     started_at_utc: Timestamp,
@@ -156,7 +156,7 @@ impl From<Attempt> for AttemptRecord {
 pub(super) struct TimingsRecord {
     #[schema(required)]
     dns_ms: Option<u32>,
-    /// TLS included; null on a connection that was used before.
+    /// Connecting, including TLS; `null` for a reused connection.
     #[schema(required)]
     connect_ms: Option<u32>,
     #[schema(required)]

@@ -11,8 +11,8 @@ use crate::domain::JobId;
 
 /// Run a finished job again
 ///
-/// The answer is the id of a new job, made with the schedule's current version. A job that has
-/// not finished is a conflict; one whose schedule was deleted cannot be run again.
+/// The answer is the id of a new job, created with the schedule's current version. For a job that
+/// has not finished, the answer is a conflict. A job whose schedule was deleted cannot run again.
 #[utoipa::path(
     post,
     path = "/v1/jobs/{id}/retry",

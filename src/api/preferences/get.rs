@@ -11,7 +11,7 @@ use crate::api::{ApiError, SharedApi};
 
 /// Get the notification preference of a schedule
 ///
-/// `none` without channels, if none was set.
+/// If none was set, the answer is `none` without channels.
 #[utoipa::path(
     get,
     path = "/v1/schedules/{id}/notifications",

@@ -20,16 +20,16 @@ pub(super) struct PreferenceRecord {
     notify_on: &'static str,
     /// The attached channels that are verified.
     channels: Vec<AttachedRecord>,
-    /// One sentence that says why alerts are not delivered, or not to all channels.
+    /// A sentence that explains why alerts do not reach some or all channels.
     #[schema(required)]
     warning: Option<String>,
-    /// Failures in a row before the first alert.
+    /// The number of consecutive failures before the first alert.
     #[schema(minimum = 1, maximum = 1000)]
     failure_threshold: u32,
-    /// `true` if a success after an alert raises one, too.
+    /// `true` if a success after an alert raises an alert, too.
     notify_on_recovery: bool,
-    /// While the schedule goes on failing, the minutes between alerts; null: each failure raises
-    /// one.
+    /// The minutes between alerts while the schedule keeps failing; with `null`, each failure
+    /// raises an alert.
     #[schema(required, minimum = 1, maximum = 10080)]
     repeat_every_minutes: Option<u32>,
 }

@@ -14,7 +14,7 @@ use crate::notifications::PreferenceUpdate;
 
 /// Set the notification preference of a schedule
 ///
-/// It replaces the present one as a whole. Only verified channels can be attached.
+/// The request replaces the whole preference. Only verified channels can be attached.
 #[utoipa::path(
     put,
     path = "/v1/schedules/{id}/notifications",

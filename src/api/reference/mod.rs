@@ -36,7 +36,7 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
         .route("/docs/", get(redirect_to_reference))
 }
 
-/// Leads from `/docs/` to the reference. This is a convenience, not part of the documented API.
+/// Redirects `/docs/` to the reference. This is a convenience, not part of the documented API.
 async fn redirect_to_reference(State(api): State<SharedApi>) -> Response {
     let page = format!("{}/docs", api.base_path.as_str());
     let location = [(header::LOCATION, page.as_str())];

@@ -18,11 +18,11 @@ use crate::schedules::ScheduleBatch;
 #[derive(Serialize, ToSchema)]
 pub(super) struct CreatedSchedules {
     count: usize,
-    /// In the order of the request.
+    /// The schedules in the order of the request.
     schedules: Vec<CreatedSchedule>,
 }
 
-/// One of them.
+/// A schedule that was created.
 #[derive(Serialize, ToSchema)]
 pub(super) struct CreatedSchedule {
     #[schema(value_type = String)]
@@ -32,15 +32,16 @@ pub(super) struct CreatedSchedule {
 
 /// Create up to 1000 schedules
 ///
-/// All of them are created, or none: the errors of an item stand under `<its place>.<field>`.
-/// Failed authentication has codes of its own here: `UNAUTHORIZED` unless the key has expired.
+/// Either all schedules are created or none. The errors of an item have the key `<index>.<field>`.
+/// This endpoint has its own code for failed authentication: `UNAUTHORIZED`, unless the key has
+/// expired.
 #[utoipa::path(
     post,
     path = "/v1/schedules/bulk",
     tag = "Schedules",
     request_body(content = inline(ScheduleBatch)),
     responses(
-        (status = 201, description = "What was created", body = Data<CreatedSchedules>),
+        (status = 201, description = "The created schedules", body = Data<CreatedSchedules>),
         BadBody,
         Forbidden,
         Usual,

@@ -49,20 +49,20 @@ pub(super) struct Pagination {
 
 /// List schedules
 ///
-/// A page ends early at 8 MiB; `nextCursor` leads on.
+/// A page ends early at 8 MiB; `nextCursor` then leads to the rest.
 #[utoipa::path(
     get,
     path = "/v1/schedules",
     tag = "Schedules",
     params(
-        ("page" = Option<u32>, Query, description = "Counted from 1", minimum = 1),
-        ("pageSize" = Option<u32>, Query, description = "1000 unless given", minimum = 1, maximum = 1000),
-        ("limit" = Option<u32>, Query, description = "The same as `pageSize`", minimum = 1, maximum = 1000),
-        ("q" = Option<String>, Query, description = "Contained in name, description or endpoint"),
-        ("isEnabled" = Option<bool>, Query, description = "Only (not) enabled ones"),
-        ("httpMethod" = inline(Option<schemas::HttpMethodName>), Query, description = "Only of this method"),
-        ("sort" = inline(Option<schemas::SortName>), Query, description = "`-` before the name: largest first; `-createdAt` unless given"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before; `page` is ignored then"),
+        ("page" = Option<u32>, Query, description = "The page number, from 1", minimum = 1),
+        ("pageSize" = Option<u32>, Query, description = "The page size; 1000 by default", minimum = 1, maximum = 1000),
+        ("limit" = Option<u32>, Query, description = "An alias of `pageSize`", minimum = 1, maximum = 1000),
+        ("q" = Option<String>, Query, description = "A text in the name, the description or the endpoint"),
+        ("isEnabled" = Option<bool>, Query, description = "Only enabled schedules (`true`) or disabled ones (`false`)"),
+        ("httpMethod" = inline(Option<schemas::HttpMethodName>), Query, description = "Only schedules with this method"),
+        ("sort" = inline(Option<schemas::SortName>), Query, description = "The order; `-` before the name means descending; `-createdAt` by default"),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
     ),
     responses(
         (status = 200, description = "The page", body = ScheduleList),

@@ -20,11 +20,11 @@ pub(super) struct Explanation {
     #[schema(examples("At 02:30"))]
     description: String,
     runs: Vec<PlannedRun>,
-    /// Warnings about effects that its author may not expect.
+    /// Warnings about effects that the author may not expect.
     warnings: Vec<String>,
 }
 
-/// A run to come.
+/// A future run.
 #[derive(Serialize, ToSchema)]
 pub(super) struct PlannedRun {
     #[schema(schema_with = schemas::instant)]
@@ -43,14 +43,14 @@ impl From<FutureRun> for PlannedRun {
     }
 }
 
-/// Say when an expression would run
+/// Preview the runs of an expression
 #[utoipa::path(
     post,
     path = "/v1/schedules/preview",
     tag = "Schedules",
     request_body = PreviewRequest,
     responses(
-        (status = 200, description = "What it means", body = Data<Explanation>),
+        (status = 200, description = "The meaning of the expression", body = Data<Explanation>),
         BadBody,
         Usual,
     ),

@@ -31,7 +31,7 @@ pub(in crate::api) struct ScheduleRecord {
     /// A JSON object of strings, encoded as a string.
     #[schema(required)]
     headers: Option<String>,
-    /// Attempts in all, the first included.
+    /// The maximum number of attempts, including the first.
     #[schema(minimum = 1, maximum = 10)]
     max_retries: u8,
     #[schema(minimum = 1, maximum = 300)]

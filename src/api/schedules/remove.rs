@@ -20,15 +20,15 @@ pub(super) struct Deleted {
 
 /// Delete a schedule
 ///
-/// No job of it is made after the answer. Waiting jobs end as FAILED with `errorCode` `CANCELLED`,
-/// running ones finish. Past jobs stay readable by id until their retention ends.
+/// No job of the schedule is created after the answer. Waiting jobs end as FAILED with `errorCode`
+/// `CANCELLED`, running ones finish. Past jobs stay readable by id until their retention ends.
 #[utoipa::path(
     delete,
     path = "/v1/schedules/{id}",
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "What was deleted", body = Data<Deleted>),
+        (status = 200, description = "The deleted schedule", body = Data<Deleted>),
         Forbidden,
         NoSuchSchedule,
         Usual,

@@ -23,14 +23,14 @@ const LARGEST_PAGE: u32 = 1_000;
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Skips {
-    /// Newest first.
+    /// The skips, newest first.
     skips: Vec<SkipRecord>,
     /// The start of the next page, if there is one.
     #[schema(required)]
     next_cursor: Option<String>,
 }
 
-/// Consecutive ticks that became no jobs, for one reason.
+/// Consecutive ticks that did not become jobs, for one reason.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Skip)]
@@ -39,7 +39,7 @@ pub(in crate::api) struct SkipRecord {
     first_utc: Timestamp,
     #[schema(schema_with = schemas::instant)]
     last_utc: Timestamp,
-    /// Exact to 10,000.
+    /// The number of ticks, exact up to 10,000.
     count: u32,
     #[schema(schema_with = schemas::skip_reason)]
     reason: String,
@@ -52,17 +52,17 @@ impl From<Skip> for SkipRecord {
     }
 }
 
-/// List ticks that became no jobs
+/// List ticks that did not become jobs
 #[utoipa::path(
     get,
     path = "/v1/schedules/{id}/skips",
     tag = "Schedules",
     params(
         ("id" = String, Path, description = "The schedule's id"),
-        ("from" = Option<String>, Query, description = "Not those that end before", format = DateTime),
-        ("to" = Option<String>, Query, description = "Not those that begin after", format = DateTime),
-        ("pageSize" = Option<u32>, Query, description = "100 unless given", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before"),
+        ("from" = Option<String>, Query, description = "Only skips that end at this instant or later", format = DateTime),
+        ("to" = Option<String>, Query, description = "Only skips that begin at this instant or earlier", format = DateTime),
+        ("pageSize" = Option<u32>, Query, description = "The page size; 100 by default", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses(
         (status = 200, description = "The page", body = Data<Skips>),

@@ -14,7 +14,7 @@ use crate::schedules::ScheduleSwitch;
 
 /// Switch a schedule on or off
 ///
-/// A schedule that is switched on has its next run after now; nothing is caught up.
+/// The next run of a schedule that is switched on is in the future; no earlier run is caught up.
 #[utoipa::path(
     patch,
     path = "/v1/schedules/{id}/toggle",

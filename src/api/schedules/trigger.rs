@@ -12,7 +12,7 @@ use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
 use crate::api::{ApiError, SharedApi, reply};
 use crate::domain::JobId;
 
-/// The job that was made.
+/// The created job.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Triggered)]
 pub(super) struct TriggeredJob {
@@ -25,7 +25,8 @@ pub(super) struct TriggeredJob {
 
 /// Run a schedule now
 ///
-/// Also while it is disabled, and beside a job that is running. Its next run stays as it is.
+/// This works for a disabled schedule, too, and while another job of it runs. The next run does not
+/// change.
 #[utoipa::path(
     post,
     path = "/v1/schedules/{id}/trigger",

@@ -14,8 +14,8 @@ use crate::schedules::ScheduleUpdate;
 
 /// Change a schedule
 ///
-/// A new cron expression or timezone has its next run after now. Jobs that exist already run as
-/// they were made.
+/// With a new cron expression or timezone, the next run is in the future. Existing jobs keep the
+/// definition with which they were created.
 #[utoipa::path(
     put,
     path = "/v1/schedules/{id}",
@@ -39,7 +39,7 @@ pub(super) async fn put_schedule(
 
 /// Change a schedule
 ///
-/// The same as PUT: only the fields that are given change.
+/// The same as PUT: only the given fields change.
 #[utoipa::path(
     patch,
     path = "/v1/schedules/{id}",

@@ -48,7 +48,7 @@ async fn ask_to_unsubscribe(_: AnonymousCaller) -> Response {
 
 /// Unsubscribe the reader of a mail
 ///
-/// The channel gets no more alerts until its account verifies it again.
+/// The channel receives no more alerts until its account verifies it again.
 #[utoipa::path(
     post,
     path = "/unsubscribe/{account}/{channel}/{token}",

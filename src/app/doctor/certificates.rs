@@ -103,7 +103,7 @@ async fn of_server(server: &CertifiedServer, now: Timestamp) -> Option<Diagnosis
 
 fn of_certificate(what: &str, certificate: &CertificateDer<'_>, now: Timestamp) -> Finding {
     let Some(expiry) = expiry(certificate) else {
-        return Finding::warning(format!("{what} cannot be read: look at it with openssl x509"));
+        return Finding::warning(format!("{what} cannot be read: inspect it with openssl x509"));
     };
     let left = expiry.since(now);
     let said = format!("{what} is valid until {expiry}");
@@ -200,7 +200,7 @@ mod tests {
     use crate::runtime::{TaskKind, Tasks};
 
     #[test]
-    fn the_time_left_is_told() {
+    fn the_time_left_is_reported() {
         let params = CertificateParams::new(["a.example".to_owned()]).expect("a name");
         let key = KeyPair::generate().expect("a key");
         let certificate = params.self_signed(&key).expect("a certificate").der().clone();

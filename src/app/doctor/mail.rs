@@ -26,7 +26,7 @@ fn said(settings: &MailSettings) -> String {
         Security::Tls | Security::StartTls => "over TLS",
         Security::Open => "without TLS",
     };
-    let login = if settings.user.is_some() { " and takes the login" } else { "" };
+    let login = if settings.user.is_some() { " and accepts the login" } else { "" };
     format!("{}:{} answers {over}{login}", settings.host, settings.port)
 }
 

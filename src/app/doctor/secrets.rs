@@ -57,8 +57,8 @@ async fn configured(config: &Config) -> (Vec<SecretKey>, Vec<Finding>) {
     let none = |finding| (Vec::new(), vec![finding]);
     let Store::Sqlite(settings) = &config.store else {
         return none(Finding::failure(
-            "a cluster needs keys to encrypt secrets with: set secrets.keys_file; `punctual secrets \
-             generate` makes a key",
+            "a cluster needs keys that encrypt secrets: set secrets.keys_file; `punctual \
+             secrets generate` prints a new key",
         ));
     };
     let path = encryption_keys::file_beside(&settings.path);
@@ -82,7 +82,7 @@ fn of_file(path: &Path) -> (Vec<SecretKey>, Vec<Finding>) {
     let finding = match encryption_keys::read(path) {
         Err(error) => return (Vec::new(), vec![Finding::failure(error.to_string())]),
         Ok(found) if others_can_read(path) => {
-            (found, Finding::warning(format!("the file of the keys, {shown}, {OTHERS}")))
+            (found, Finding::warning(format!("the key file {shown} {OTHERS}")))
         }
         Ok(found) => {
             (found, Finding::good(format!("secrets are encrypted with the key in {shown}")))

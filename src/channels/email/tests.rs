@@ -184,7 +184,7 @@ async fn an_idle_connection_that_the_server_closed_fails_no_mail() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_another_connection_gets_it() {
+async fn a_server_that_closes_a_connection_gets_another_one() {
     let mails = AtomicUsize::new(0);
     let server = Server::start(move |number, command| {
         let is_second = command.starts_with("MAIL") && mails.fetch_add(1, Relaxed) == 1;
@@ -215,7 +215,7 @@ async fn the_next_mail_does_not_read_the_replies_to_one_that_was_left() {
 }
 
 #[tokio::test]
-async fn the_servers_answer_is_told_without_the_address() {
+async fn the_servers_answer_is_reported_without_the_address() {
     let server = Server::start(|_, command| match command {
         command if command.starts_with("RCPT") => Say("550 5.1.1 <ann@example.com>: unknown user"),
         command => accepting(command),
@@ -249,7 +249,7 @@ async fn a_refused_login_is_the_operators_to_mend() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told() {
+async fn a_server_that_is_not_there_is_reported() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     drop(listener);

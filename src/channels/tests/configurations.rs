@@ -50,7 +50,7 @@ async fn wrong_fields_are_named() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_says_the_same_stays_the_same() {
+async fn an_equal_configuration_changes_nothing() {
     let bench = Bench::new().await;
     use ChannelType::*;
     for (kind, given) in [

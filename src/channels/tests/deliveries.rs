@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn chats_get_what_they_understand() {
+async fn chats_get_alerts_in_their_format() {
     let bench = Bench::new().await;
     let kind = ChannelType::Slack;
     let config = bench.config(kind, &json!({ "webhookUrl": bench.url("/services/x") }));

@@ -75,7 +75,7 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
     tokio::select! {
         () = remove(&service, &made) => {}
         () = signals.wait_for_one() => {
-            output::complain("stopped again: some of the schedules may not be removed");
+            output::complain("stopped again: some of the schedules may still exist");
         }
     }
     let mut tally = verified?;

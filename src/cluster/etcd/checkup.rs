@@ -152,7 +152,7 @@ mod tests {
     use crate::domain::finding::Grade;
 
     #[test]
-    fn old_and_slow_servers_are_told() {
+    fn old_and_slow_servers_are_reported() {
         let grade = |version| of_version("http://a:1", version, Duration::ZERO).grade;
         assert_eq!(grade("3.3.27"), Grade::Failure);
         assert_eq!(grade("3.4.0"), Grade::Good);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_are_what_is_held_and_trusted() {
+    fn terms_are_held_and_trusted_shards() {
         let clock = Clock::manual(Timestamp::from_millis(1_000));
         let trust = Trust::new(clock.clone());
         let mut terms = trust.terms();

@@ -1,4 +1,4 @@
-//! The visitor's own way in which pages show times: the zone and the clock.
+//! The visitor's display settings for times: the zone and the clock.
 
 use chrono_tz::Tz;
 use maud::{Markup, html};
@@ -46,7 +46,7 @@ pub(super) fn section(
     }
 }
 
-/// Returns the fields of the present choice.
+/// Returns the fields of the current settings.
 fn fields_of(visitor: &Visitor) -> FormFields {
     let TimeDisplay { zone, has_12_hour_clock } = visitor.visit.session.time_display;
     let kind = match zone {

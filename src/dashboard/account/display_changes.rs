@@ -1,4 +1,4 @@
-//! The change of the visitor's own way in which pages show times.
+//! The change of the visitor's display settings for times.
 
 use axum::extract::State;
 use axum::response::Response;

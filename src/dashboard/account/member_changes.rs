@@ -56,7 +56,8 @@ pub(super) async fn remove(
     Ok(shell::redirect(&dashboard.path(next)))
 }
 
-/// Asks before a member is removed: only an invitation brings a member back.
+/// Asks for confirmation before a member is removed, because only an invitation brings a member
+/// back.
 async fn ask_to_remove(
     dashboard: &Dashboard,
     visitor: &Visitor,

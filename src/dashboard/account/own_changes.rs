@@ -55,7 +55,7 @@ pub(super) async fn sign_out_everywhere(
         let question = Question {
             entry: "Account",
             title: "Sign out everywhere?",
-            text: "All your sessions end, this one too. Sign in again to go on. API keys stay.",
+            text: "All your sessions end, this one too. Sign in again to continue. API keys stay.",
             page: "/account/sign-out-everywhere",
             fields: &[],
             button: "Sign out everywhere",

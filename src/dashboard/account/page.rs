@@ -21,7 +21,8 @@ pub(super) struct AccountForms {
     pub(super) display: Option<(FormFields, Messages)>,
     /// The messages of the form of the password.
     pub(super) password: Messages,
-    /// `true` if the signing secrets are shown in clear text. The reading is noted before.
+    /// `true` if the signing secrets are shown in clear text. The audit log has the reading
+    /// already.
     pub(super) shows_secrets: bool,
 }
 

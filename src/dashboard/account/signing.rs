@@ -13,7 +13,7 @@ use crate::store::KnownSecret;
 pub(super) const OVERLAPS: [(&str, &str); 4] =
     [("86400", "24 hours"), ("1", "1 second"), ("3600", "1 hour"), ("604800", "7 days")];
 
-/// Renders the secrets, in clear text only if they are asked for.
+/// Renders the secrets, in clear text only if the visitor requested that.
 pub(super) fn section(
     dashboard: &DashboardParts,
     visitor: &Visitor,

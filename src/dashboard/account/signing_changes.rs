@@ -1,4 +1,4 @@
-//! Showing and rotating the signing secrets. Only owners may do that.
+//! Showing and rotating the signing secrets. Only owners may do this.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::dashboard::{Dashboard, PageError, question, shell};
 use crate::domain::audit::Action;
 use crate::domain::user::Role;
 
-/// Shows the secrets in clear text, after the reading was noted in the audit log.
+/// Shows the secrets in clear text, after the reading was recorded in the audit log.
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,

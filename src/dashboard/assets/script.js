@@ -25,7 +25,7 @@
   const reopen = () => parts().forEach((part, place) => { part.open = Boolean(opened[place]); });
   document.addEventListener("htmx:beforeSwap", remember);
   document.addEventListener("htmx:afterSwap", reopen);
-  // If the service does not answer a test request, the panel says so.
+  // If the service does not answer a test request, the panel shows a message.
   for (const failure of ["htmx:responseError", "htmx:sendError"]) {
     document.addEventListener(failure, ({ detail }) => {
       if (detail.target?.id !== "test-result") return;

@@ -105,7 +105,7 @@ pub(super) async fn rotate_secret(
     }
 }
 
-/// Asks before a channel is deleted.
+/// Asks for confirmation before a channel is deleted.
 pub(super) async fn ask(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,

@@ -108,7 +108,7 @@ fn done(dashboard: &DashboardParts, visitor: &Visitor, done: ChannelWithSecret) 
     }
 }
 
-/// Returns the messages of an error that the visitor can mend.
+/// Returns the messages of an error that the visitor can correct.
 fn messages(error: NotificationError) -> Result<Messages, PageError> {
     match error {
         NotificationError::Invalid(errors) => Ok(Messages::of_fields(errors)),
@@ -188,7 +188,7 @@ fn label_field(fields: &FormFields, messages: &Messages) -> Markup {
     label.hint("A name for people.").required().input("text", messages)
 }
 
-/// Renders the inputs of a configuration. All of a changed one may stay empty.
+/// Renders the inputs of a configuration. For an existing channel, all of them may stay empty.
 fn config_inputs(
     kind: ChannelType,
     is_new: bool,

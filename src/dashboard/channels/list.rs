@@ -73,7 +73,7 @@ fn table(dashboard: &DashboardParts, visitor: &Visitor, channels: &[Channel]) ->
     }
 }
 
-/// Renders whether a test notification has arrived.
+/// Renders the verification state of a channel.
 pub(super) fn state(channel: &Channel) -> Markup {
     html! {
         @if channel.verified {

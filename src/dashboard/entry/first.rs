@@ -9,7 +9,7 @@ use crate::dashboard::visitor::Address;
 use crate::dashboard::widgets::general_message;
 use crate::dashboard::{Dashboard, DashboardParts};
 
-/// Shows one button: a browser that looks at a link in advance must not use it up.
+/// Shows one button, because a browser that prefetches the link must not use it up.
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
     Path(token): Path<String>,

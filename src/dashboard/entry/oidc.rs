@@ -93,8 +93,8 @@ pub(super) async fn finish(
     response
 }
 
-/// Leads to the page that was asked for, by a page of this origin: a browser does not send the
-/// session cookie when it follows a redirect that began at the provider.
+/// Sends the browser to the requested page through a page of this origin: a browser does not send
+/// the session cookie when it follows a redirect that began at the provider.
 fn arrived(dashboard: &DashboardParts, signed_in: &SignedIn, next: &str) -> Response {
     let page = local(dashboard, next);
     let passage = shell::passage(&format!("0; url={page}"), &page, "Continue to the dashboard");

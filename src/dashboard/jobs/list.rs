@@ -112,7 +112,7 @@ pub(super) async fn show(
     let account = visitor.account();
     let mut found = None;
     if !filters.name.is_empty() {
-        // A search leads to an address that names the schedule, so that a bookmark stays true.
+        // A search leads to an address that names the schedule, so that a bookmark stays valid.
         let searched = match filters.name.parse::<ScheduleId>() {
             Ok(id) => Ok(id),
             Err(_) => Err(schedule_filter::search(&dashboard, account, &filters.name).await?),

@@ -50,7 +50,7 @@ pub(super) async fn show(
     Ok(shell::page(&dashboard, &visitor, ("Jobs", title.as_str()), &content))
 }
 
-/// Leads to a job of another account of the user. Links in alerts do not name the account.
+/// Redirects to a job of another account of the user. Links in alerts do not name the account.
 async fn elsewhere(
     dashboard: &DashboardParts,
     visitor: &Visitor,
@@ -101,7 +101,7 @@ pub(super) async fn cancel(
     }
 }
 
-/// Asks before a job is cancelled, which cannot be undone.
+/// Asks for confirmation before a job is cancelled, which cannot be undone.
 async fn ask_to_cancel(
     dashboard: &DashboardParts,
     visitor: &Visitor,
@@ -133,8 +133,8 @@ pub(super) struct JobFragment {
     pub(super) html: Markup,
 }
 
-/// Renders the part of the page that shows the job. The content depends on the job, the visitor and
-/// no clock, so it does not change by itself.
+/// Renders the part of the page that shows the job. The content depends on the job and the visitor
+/// but not on a clock, so it does not change by itself.
 pub(super) fn fragment(
     dashboard: &DashboardParts,
     visitor: &Visitor,

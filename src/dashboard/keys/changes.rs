@@ -99,7 +99,7 @@ pub(super) async fn rotate(
     }
 }
 
-/// Asks before a key is revoked.
+/// Asks for confirmation before a key is revoked.
 pub(super) async fn ask(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,

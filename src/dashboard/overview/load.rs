@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forecast_that_is_being_computed_is_asked_for_again() {
+    fn a_forecast_that_is_being_computed_is_requested_again() {
         let of = |load| part(&load, "/base/dashboard", Tz::UTC.into()).into_string();
         let late = of(AccountLoad::Computing);
         assert!(late.contains("The forecast is being computed."), "{late}");

@@ -35,7 +35,7 @@ pub(super) async fn toggle(
     Ok(redirect(&flash::address(&dashboard, id, is_enabled)))
 }
 
-/// Asks before a schedule is deleted, which cannot be undone.
+/// Asks for confirmation before a schedule is deleted, which cannot be undone.
 pub(super) async fn ask(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,

@@ -1,4 +1,4 @@
-//! The meaning of a cron expression: in words, as next runs, with warnings; or what is wrong.
+//! The meaning of a cron expression: in words, as next runs and with warnings; or the error.
 
 use axum::extract::State;
 use axum::response::Response;

@@ -90,9 +90,9 @@ pub(super) fn creation(fields: &FormFields) -> Result<ScheduleCreation, PageErro
     request(&Value::Object(json_of(fields)))
 }
 
-/// Returns the request to change `current` into the schedule of a form. Body and headers that the
-/// user left alone are not part of it: a browser changes line breaks, and an unreadable secret must
-/// not be replaced by nothing.
+/// Returns the request to change `current` into the schedule of a form. An unchanged body and
+/// unchanged headers are left out: a browser changes line breaks, and an unreadable secret must not
+/// be deleted.
 pub(super) fn update(fields: &FormFields, current: &Schedule) -> Result<ScheduleUpdate, PageError> {
     let mut json = json_of(fields);
     let (stored, lost) = (&current.definition, current.unreadable);
@@ -135,7 +135,7 @@ fn json_of(fields: &FormFields) -> Map<String, Value> {
     json
 }
 
-/// Returns a number. A text that is none stays a text, which the API refuses.
+/// Returns a number. Any other text stays a text, which the API refuses.
 pub(super) fn number(text: &str) -> Value {
     match text.trim() {
         "" => Value::Null,

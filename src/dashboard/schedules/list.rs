@@ -231,7 +231,7 @@ fn cells(
     }
 }
 
-/// Renders whether a schedule runs by its cron expression.
+/// Renders the state of a schedule: enabled or paused.
 pub(super) fn state(schedule: &Schedule) -> Markup {
     html! {
         @if schedule.is_enabled {

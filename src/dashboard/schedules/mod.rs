@@ -4,7 +4,7 @@
 //! commands check it and carry it out. Filters, order and position of the list are in its address.
 //!
 //! On failure: a form that was refused is shown again with its input and with messages beside its
-//! fields. What cannot be undone has a page that asks first.
+//! fields. A change that cannot be undone has a confirmation page.
 
 mod actions;
 mod alerts;

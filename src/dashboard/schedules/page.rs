@@ -1,4 +1,4 @@
-//! The page of one schedule: its state, its last jobs and what can be done with it.
+//! The page of one schedule: its state, its last jobs and the possible actions.
 
 use std::slice;
 
@@ -173,7 +173,7 @@ fn upcoming(dashboard: &DashboardParts, schedule: &Schedule) -> Vec<FutureRun> {
     preview.map(|preview| preview.runs).unwrap_or_default()
 }
 
-/// Renders which outcomes raise alerts, and where they go.
+/// Renders the outcomes that raise alerts, and the channels that receive them.
 fn alerts(dashboard: &DashboardParts, visitor: &Visitor, preference: &Preference) -> Markup {
     let path = format!("{}/alerts", path_of(dashboard, preference.schedule));
     let (outcomes, step) = match preference.policy.notify_on {

@@ -1,5 +1,5 @@
-//! The fields in which a version of a schedule differs from another one, as pages show them. What
-//! may be secret is masked, as on the page of the schedule.
+//! The fields in which a version of a schedule differs from another one, as pages show them. Values
+//! that may be secret are masked, as on the page of the schedule.
 
 use std::collections::BTreeSet;
 
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_and_their_changes_are_told() {
+    fn secrets_are_masked_and_their_changes_are_reported() {
         let new = Definition {
             endpoint: "https://a.example/?token=two".into(),
             headers: Some(r#"{"accept":"b","x-key":"two","x-new":"three"}"#.into()),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decrypted_is_told() {
+    fn undecryptable_rows_are_reported() {
         let lost = UnreadableFields { body: true, headers: true };
         let old = Definition { body: None, headers: None, ..definition() };
         let changes = changes((&old, lost), (&definition(), UnreadableFields::default()));

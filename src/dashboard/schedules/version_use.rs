@@ -30,7 +30,7 @@ struct VersionChoice {
     version: StoredVersion,
 }
 
-/// Shows what changes if an old version is used again, and asks.
+/// Shows the changes if an old version is used again, and asks for confirmation.
 pub(super) async fn ask(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,

@@ -22,7 +22,7 @@ const OPERATOR: &str = "operator:";
 /// The names of users and keys, by the text of an actor.
 type AuthorNames = Addresses;
 
-/// A page of versions, and what it needs to show them.
+/// A page of versions, and the data to show them.
 struct VersionList<'a> {
     schedule: &'a Schedule,
     /// The versions of the page, and the one before them if it is stored.

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_of_the_request_is_told() {
+    fn no_secret_of_the_request_is_revealed() {
         let job = job("you sent Bearer t0ken-of-mine and s3cret-in-query");
         let alert = JobAlert::of("Nightly".to_owned(), &job, &definition(), 4);
         assert_eq!(alert.schedule.endpoint, "https://api.example:8443/a/b");

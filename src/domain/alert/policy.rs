@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_is_told_unless_said_otherwise() {
+    fn each_failure_is_reported_unless_said_otherwise() {
         let told = told(on(NotifyOn::Failure), "FFSF");
         assert_eq!(told, ["job.failed1", "job.failed2", "schedule.recovered?2", "job.failed1"]);
     }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_goes_on_is_told_again_after_the_interval() {
+    fn a_failure_that_continues_is_reported_again_after_the_interval() {
         let policy = AlertPolicy { repeat_every_minutes: Some(3), ..on(NotifyOn::Failure) };
         assert_eq!(
             told(policy, "FFFFFSF"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_is_told_only_if_the_failure_was_and_then_is_the_one_message() {
+    fn a_recovery_is_reported_only_if_the_failure_was_and_then_is_the_one_message() {
         let policy =
             AlertPolicy { failure_threshold: 2, notify_on_recovery: true, ..on(NotifyOn::Both) };
         assert_eq!(

@@ -31,7 +31,7 @@ pub(super) fn fields_of(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', '\t']).filter(|field| !field.is_empty())
 }
 
-/// Reads an expression. Fails if it is not one, or if no date can ever match it.
+/// Reads an expression. Fails if the text is not an expression, or if no date can ever match it.
 pub(super) fn parse(text: &str) -> Result<CronFields, InvalidCron> {
     if text.len() > MAX_LEN {
         return Err(InvalidCron::TooLong);

@@ -10,8 +10,8 @@
 //! spans (`zone`). Blanks between fields are spaces and tabs; line breaks are not.
 //!
 //! Invariants: a parsed expression matches some date. Ticks are whole minutes on the wall, and a
-//! next tick is always later than the instant asked about. Only the sets count ticks and only the
-//! crate finds them; tests compare both with a walk over every minute.
+//! next tick is always later than the given instant. Only the sets count ticks and only the crate
+//! finds them; tests compare both with a walk over every minute.
 //!
 //! Behaviour on failure: any text that is not an expression or a timezone is refused within
 //! microseconds. Nothing else can fail.

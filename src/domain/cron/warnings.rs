@@ -128,13 +128,14 @@ fn clock_changes(recurrence: &Recurrence, from: Timestamp) -> Vec<String> {
 fn skipped(recurrence: &Recurrence, span: &OffsetSpan) -> Option<String> {
     let effect = match recurrence.cron().fields().hour.form {
         FieldForm::Star | FieldForm::StarStep(1) => return None,
-        FieldForm::StarStep(_) => "does not run on that day",
-        FieldForm::StarList | FieldForm::List => "runs once, when the clock has moved",
+        FieldForm::StarStep(_) => "are skipped on that day",
+        FieldForm::StarList | FieldForm::List => "happen once, after the change",
     };
     let first_wall = span.first_wall();
     (recurrence.cron().fields().count(span.reach, first_wall - 1) > 0).then(|| {
         format!(
-            "On {} the clock of {} moves from {} on to {}: what is due in between {effect}.",
+            "On {} the clock of {} moves from {} forward to {}: runs that are due in between \
+             {effect}.",
             date(span.reach),
             recurrence.timezone().name(),
             time(span.reach),
@@ -146,13 +147,14 @@ fn skipped(recurrence: &Recurrence, span: &OffsetSpan) -> Option<String> {
 fn repeated(recurrence: &Recurrence, span: &OffsetSpan) -> Option<String> {
     let effect = match recurrence.cron().fields().hour.form {
         FieldForm::Star | FieldForm::StarStep(1) => return None,
-        FieldForm::StarStep(_) => "runs both times",
-        FieldForm::StarList | FieldForm::List => "runs once, the first time",
+        FieldForm::StarStep(_) => "happen in both passes",
+        FieldForm::StarList | FieldForm::List => "happen once, in the first pass",
     };
     let first_wall = span.first_wall();
     (recurrence.cron().fields().count(first_wall, span.reach - 1) > 0).then(|| {
         format!(
-            "On {} the clock of {} moves from {} back to {}: what is due in between {effect}.",
+            "On {} the clock of {} moves from {} back to {}: runs that are due in between \
+             {effect}.",
             date(span.reach),
             recurrence.timezone().name(),
             time(span.reach),

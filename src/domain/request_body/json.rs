@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_asked_for_are_kept_and_the_last_of_equal_names_counts() {
+    fn known_fields_are_kept_and_the_last_of_equal_names_counts() {
         let body = br#" {"a": 1, "x": [{"a": 9}], "\u0062": "t", "a": null, "A": 3} "#;
         let read = Request { a: Field::Null, b: Field::Value("t".into()) };
         assert_eq!(object(body), Ok(read));

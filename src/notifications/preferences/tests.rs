@@ -70,7 +70,7 @@ fn channels_are_named_once_in_their_order() {
 }
 
 #[test]
-fn channels_must_be_there_and_verified_whatever_is_told() {
+fn channels_must_exist_and_be_verified_whatever_the_outcomes() {
     for notify_on in ["failure", "none"] {
         for wrong in ["", "x", "sch_01HF7YAT000000000000000007", &id(9), &id(0).to_lowercase()] {
             let refused = errors(request(notify_on, &[wrong.to_owned(), id(0)]));
@@ -84,7 +84,7 @@ fn channels_must_be_there_and_verified_whatever_is_told() {
 }
 
 #[test]
-fn there_is_a_channel_unless_nothing_is_told() {
+fn a_channel_is_required_unless_nothing_is_reported() {
     let missing = "channelIds: Must name at least one channel";
     assert_eq!(errors(request("failure", &[])), missing);
     for absent in [Field::Absent, Field::Null] {
@@ -114,7 +114,7 @@ fn wrong_fields_are_all_named() {
 }
 
 #[test]
-fn a_plan_limits_what_a_preference_adds() {
+fn a_plan_limits_the_additions_of_a_preference() {
     let plan = Plan {
         channel_types: Some(vec![ChannelType::Email]),
         notify_on: Some(vec![NotifyOn::Failure]),

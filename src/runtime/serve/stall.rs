@@ -98,7 +98,7 @@ mod tests {
     use crate::domain::Timestamp;
 
     #[tokio::test]
-    async fn a_peer_that_takes_nothing_is_given_up_and_a_slow_one_is_not() {
+    async fn a_peer_that_reads_nothing_is_disconnected_and_a_slow_one_is_not() {
         let clock = Clock::manual(Timestamp::from_millis(0));
         let patience = Duration::from_secs(30);
         let (near, mut far) = tokio::io::duplex(4);

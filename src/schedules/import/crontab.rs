@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_cannot_be_imported_says_why() {
+    fn a_line_that_cannot_be_imported_has_a_reason() {
         for (line, expected) in [
             ("0 3 * * *", RefusedLine::Incomplete),
             ("@daily", RefusedLine::Incomplete),

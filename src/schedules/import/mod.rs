@@ -5,9 +5,10 @@
 //! JSON. The same rules as for the bulk API check it, and the command of the bulk API creates all
 //! that are valid. Nothing is stored between the preview and the creation: the text is read again.
 //!
-//! Invariants: a text holds at most as many schedules as the bulk API takes. Few texts are in work
-//! at once, because a text is copied several times and its page is longer than itself. A line that has no
-//! exact counterpart is refused; it never becomes a schedule that calls something else.
+//! Invariants: a text holds at most as many schedules as the bulk API takes. Only a few texts are
+//! processed at once, because a text is copied several times and its page is longer than itself. A
+//! line that has no exact counterpart is refused; it never becomes a schedule that calls something
+//! else.
 //!
 //! On failure: each line or item has its own messages. They contain no value of the text.
 

@@ -64,7 +64,7 @@ mod tests {
             let line = text.lines().find_map(|line| {
                 line.strip_prefix("punctual_loop_idle_seconds{loop=\"renewer\"} ")
             });
-            line.expect("it is there").parse::<f64>().expect("a number")
+            line.expect("the loop is measured").parse::<f64>().expect("a number")
         };
         let second = Duration::from_secs(1);
         let beat = Beat::start(Loop::Renewer, second * 10);

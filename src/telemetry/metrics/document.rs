@@ -10,10 +10,10 @@ const LISTED: usize = 13;
 
 const HEAD: &str = "# Metrics
 
-Every metric that `/metrics` of the operations listener shows, beside those of the process
-(`process_…`). Labels have the values that stand here and no others: neither schedules nor accounts
-nor anything else that users make adds a series. All series are there from the start. Histograms of
-seconds have buckets from one millisecond to minutes.
+Every metric that the operations listener shows at `/metrics`, in addition to the process metrics
+(`process_…`). Labels have only the values listed here: schedules, accounts and other data of users add
+no series. All series exist from the start. Histograms of seconds have buckets from one millisecond to
+minutes.
 
 This page is written by `punctual metrics`.
 

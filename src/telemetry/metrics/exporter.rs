@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_all_series_from_the_start_and_what_was_recorded() {
+    fn shows_all_series_from_the_start_and_recorded_values() {
         let exporter = install();
         let before = exporter.render();
         let quota = "punctual_skips_total{reason=\"quota\"}";

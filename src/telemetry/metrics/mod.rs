@@ -60,62 +60,62 @@ macro_rules! table {
 table! {
     TICKS_FIRED: Counter = "punctual_ticks_fired_total", "Ticks that became a job.";
     TICKS_LATE: Counter = "punctual_ticks_late_total", "Ticks that became a job more than a second after their instant.";
-    FIRING_LAG_SECONDS: Histogram[SECONDS] = "punctual_firing_lag_seconds", "From the instant of a tick to the commit of its job; of catch-up ticks too, which are those over a second late.";
+    FIRING_LAG_SECONDS: Histogram[SECONDS] = "punctual_firing_lag_seconds", "Time from the instant of a tick to the commit of its job, including catch-up ticks, which are over a second late.";
     SKIPS: Counter<SkipReason> = "punctual_skips_total", "Ticks that became no job, by reason.";
-    QUOTAS_EXHAUSTED: Counter = "punctual_quotas_exhausted_total", "Accounts that used up the jobs of a month, once for each month.";
+    QUOTAS_EXHAUSTED: Counter = "punctual_quotas_exhausted_total", "Accounts that used up their jobs of a month, counted once for each month.";
     FIRE_BATCH_SIZE: Histogram[COUNTS] = "punctual_fire_batch_size", "Ticks fired by one statement.";
-    FIRE_BATCH_SECONDS: Histogram[SECONDS] = "punctual_fire_batch_seconds", "Time one firing statement took.";
+    FIRE_BATCH_SECONDS: Histogram[SECONDS] = "punctual_fire_batch_seconds", "Duration of one firing statement.";
     LEADER_SHARDS: Gauge = "punctual_leader_shards", "Shards this replica leads.";
     SHARDS: Gauge = "punctual_shards", "The number of shards, led or not.";
     ELECTIONS: Counter = "punctual_elections_total", "Times that this replica began to lead a shard.";
     HIGHEST_EPOCH: Peak = "punctual_highest_epoch", "Highest epoch by which this replica has led a shard.";
 
-    TICKETS_CLAIMED: Counter = "punctual_tickets_claimed_total", "Jobs claimed after they were made, by their tickets or beside the API; all others started in the moment in which they were fired.";
+    TICKETS_CLAIMED: Counter = "punctual_tickets_claimed_total", "Jobs claimed after their creation, by ticket or by the replica that received the API call; all other jobs are claimed when they fire.";
     SWEEP_TICKETS: Counter = "punctual_sweep_tickets_total", "Tickets pushed again because the queue had none for a late job.";
-    TICKETS_DROPPED: Counter = "punctual_tickets_dropped_total", "Tickets that a full run queue did not take; the sweep pushes them again.";
+    TICKETS_DROPPED: Counter = "punctual_tickets_dropped_total", "Tickets that a full run queue rejected; the sweep pushes them again.";
     QUEUE_TICKETS: Gauge = "punctual_queue_tickets", "Jobs that could start and wait for an executor, in the whole store, counted to 10,000.";
-    OLDEST_TICKET_SECONDS: Gauge = "punctual_oldest_ticket_seconds", "For how long the oldest of these jobs could have started, in the whole store.";
+    OLDEST_TICKET_SECONDS: Gauge = "punctual_oldest_ticket_seconds", "Time for which the oldest of these jobs could have started, in the whole store.";
 
-    START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "From the instant a job was scheduled for to the start of sending its first attempt, of ticks that are caught up, too; not of jobs that waited for another one of their schedule.";
+    START_LAG_SECONDS: Histogram[SECONDS] = "punctual_start_lag_seconds", "Time from the instant a job was scheduled for to the start of sending its first attempt, including catch-up ticks, without jobs that waited for another job of their schedule.";
     ATTEMPTS: Counter<AttemptOutcome> = "punctual_attempts_total", "Attempts that ended, by outcome.";
-    ATTEMPT_SECONDS: Histogram[SECONDS] = "punctual_attempt_seconds", "Time one attempt took, to the last byte of its response.";
+    ATTEMPT_SECONDS: Histogram[SECONDS] = "punctual_attempt_seconds", "Duration of one attempt, to the last byte of its response.";
     ATTEMPTS_RUNNING: Gauge = "punctual_attempts_running", "Attempts under way.";
-    EXECUTOR_SLOTS: Gauge = "punctual_executor_slots", "Attempts that may be under way at once.";
-    CAPS_REACHED: Counter<Cap> = "punctual_caps_reached_total", "Times that the last slot of an executor, of an account or to a host was taken.";
+    EXECUTOR_SLOTS: Gauge = "punctual_executor_slots", "The maximum number of concurrent attempts.";
+    CAPS_REACHED: Counter<Cap> = "punctual_caps_reached_total", "Times that the last slot of an executor, an account or a host was taken.";
     RESPONSES: Counter<ResponseClass> = "punctual_responses_total", "Responses to attempts, by class of status; none if the target did not answer.";
-    RETRIES: Counter = "punctual_retries_total", "Further attempts that were scheduled after one failed.";
+    RETRIES: Counter = "punctual_retries_total", "Retries scheduled after a failed attempt.";
     JOBS_FINISHED: Counter<FinalStatus> = "punctual_jobs_finished_total", "Jobs that ended, by status.";
     JOBS_FAILED: Counter<ErrorCode> = "punctual_jobs_failed_total", "Jobs that failed for good, by error code.";
     CLAIMS_LOST: Counter = "punctual_claims_lost_total", "Outcomes that could not be committed because the claim had passed to another.";
     WORKERS_LOST: Counter = "punctual_workers_lost_total", "Attempts closed because their claim expired, or was orphaned by its executor.";
     COMMIT_BATCH_SIZE: Histogram[COUNTS] = "punctual_commit_batch_size", "Outcomes committed by one transaction.";
-    COMMIT_BATCH_SECONDS: Histogram[SECONDS] = "punctual_commit_batch_seconds", "Time one commit of outcomes took.";
+    COMMIT_BATCH_SECONDS: Histogram[SECONDS] = "punctual_commit_batch_seconds", "Duration of one commit of outcomes.";
 
-    EVENTS_RAISED: Counter = "punctual_events_raised_total", "Events that ends of jobs raised for notification preferences.";
+    EVENTS_RAISED: Counter = "punctual_events_raised_total", "Events raised at the end of jobs, according to notification preferences.";
     EVENTS_RELAYED: Counter = "punctual_events_relayed_total", "Events that were turned into alerts.";
-    ALERTS: Counter<AlertResult> = "punctual_alerts_total", "Alerts, one for each event and channel, by what became of them when they were planned.";
-    INCIDENTS_OPENED: Counter = "punctual_incidents_opened_total", "Hosts that so many schedules failed against that one alert tells of them.";
+    ALERTS: Counter<AlertResult> = "punctual_alerts_total", "Alerts, one for each event and channel, by the result of their planning.";
+    INCIDENTS_OPENED: Counter = "punctual_incidents_opened_total", "Incidents: hosts against which so many schedules failed that one alert reports all of them.";
     DELIVERY_TRIES: Counter<(ChannelType, TryResult)> = "punctual_delivery_tries_total", "Tries to deliver an alert, by type of channel and result.";
     DELIVERY_LAG_SECONDS: Histogram[SECONDS] = "punctual_delivery_lag_seconds", "From an event to the end of the try that delivered it.";
     DELIVERIES_WAITING: Gauge = "punctual_deliveries_waiting", "Deliveries that wait for a try or are being tried, in the whole store.";
     OLDEST_ALERT_SECONDS: Gauge = "punctual_oldest_alert_seconds", "Age of the oldest event or delivery that is due, in the whole store.";
 
-    FIRINGS_PARKED: Counter = "punctual_firings_parked_total", "Due schedules that could not be fired and are tried again later: the log says which, and why.";
+    FIRINGS_PARKED: Counter = "punctual_firings_parked_total", "Due schedules that could not be fired and are retried later; the log names them and the reason.";
     FENCED_WRITES: Counter = "punctual_fenced_writes_total", "Writes refused because a newer leader exists.";
     STORE_ERRORS: Counter<StoreFault> = "punctual_store_errors_total", "Store operations that failed, by kind.";
     STORE_CALLS: Gauge<(Pool, CallState)> = "punctual_store_calls", "Calls to PostgreSQL that wait for a connection or have one, by pool.";
-    STORE_CALL_SECONDS: Histogram<StoreOperation>[CALLS] = "punctual_store_call_seconds", "Time a call of the store took, by operation.";
-    STORE_CALL_ERRORS: Counter<StoreOperation> = "punctual_store_call_errors_total", "Calls of the store that failed, by operation.";
-    QUEUE_CALL_SECONDS: Histogram<QueueOperation>[CALLS] = "punctual_queue_call_seconds", "Time a call of the queue took, by operation.";
-    QUEUE_CALL_ERRORS: Counter<QueueOperation> = "punctual_queue_call_errors_total", "Calls of the queue that failed, by operation.";
-    CLUSTER_CALL_SECONDS: Histogram<ClusterOperation>[CALLS] = "punctual_cluster_call_seconds", "Time a request to etcd took, by operation.";
+    STORE_CALL_SECONDS: Histogram<StoreOperation>[CALLS] = "punctual_store_call_seconds", "Duration of a call to the store, by operation.";
+    STORE_CALL_ERRORS: Counter<StoreOperation> = "punctual_store_call_errors_total", "Calls to the store that failed, by operation.";
+    QUEUE_CALL_SECONDS: Histogram<QueueOperation>[CALLS] = "punctual_queue_call_seconds", "Duration of a call to the queue, by operation.";
+    QUEUE_CALL_ERRORS: Counter<QueueOperation> = "punctual_queue_call_errors_total", "Calls to the queue that failed, by operation.";
+    CLUSTER_CALL_SECONDS: Histogram<ClusterOperation>[CALLS] = "punctual_cluster_call_seconds", "Duration of a request to etcd, by operation.";
     CLUSTER_CALL_ERRORS: Counter<ClusterOperation> = "punctual_cluster_call_errors_total", "Requests to etcd that failed or were not answered in time, by operation.";
-    LOOP_RUNS_FAILED: Counter<Loop> = "punctual_loop_runs_failed_total", "Runs of a background loop that failed and are tried again.";
-    LOOP_IDLE_SECONDS: Gauge<Loop> = "punctual_loop_idle_seconds", "Seconds since the last pass of a loop, less the pause that the loop asked for; of several loops of a kind the longest.";
-    HISTORY_DAYS_HELD: Gauge = "punctual_history_partitions_held", "Expired days of jobs that this replica could not drop at its last look: one of their jobs has not finished or ended late, or a reader holds a lock.";
-    PARTITIONS_AHEAD_SECONDS: Countdown = "punctual_partitions_ahead_seconds", "For how long from now there are partitions for jobs; NaN without PostgreSQL.";
+    LOOP_RUNS_FAILED: Counter<Loop> = "punctual_loop_runs_failed_total", "Runs of a background loop that failed and are retried.";
+    LOOP_IDLE_SECONDS: Gauge<Loop> = "punctual_loop_idle_seconds", "Time since the last pass of a loop, minus the pause that the loop requested; of several loops of a kind, the longest.";
+    HISTORY_DAYS_HELD: Gauge = "punctual_history_partitions_held", "Expired days of jobs that this replica could not drop at its last attempt: one of their jobs has not finished or ended late, or a reader holds a lock.";
+    PARTITIONS_AHEAD_SECONDS: Countdown = "punctual_partitions_ahead_seconds", "Time for which partitions for jobs exist from now on; NaN without PostgreSQL.";
     DISK_FREE_BYTES: Gauge = "punctual_disk_free_bytes", "Free space on the disk of the embedded store's file; NaN with PostgreSQL.";
-    CERTIFICATE_EXPIRY_SECONDS: Countdown<CertificateUse> = "punctual_certificate_expiry_seconds", "Time left until the first certificate of a configured file expires, by what it is for; NaN where there is none.";
+    CERTIFICATE_EXPIRY_SECONDS: Countdown<CertificateUse> = "punctual_certificate_expiry_seconds", "Time until the first certificate of a configured file expires, by purpose; NaN without a certificate.";
 
     HTTP_REQUESTS: Counter<Answered> = "punctual_http_requests_total", "API requests answered, by method, class of status and route.";
     HTTP_SECONDS: Histogram<HttpRoute>[SECONDS] = "punctual_http_seconds", "Time to answer an API request, by route.";
@@ -124,11 +124,11 @@ table! {
     CONNECTIONS_OPEN: Gauge = "punctual_connections_open", "Connections that clients have open.";
     ACCEPT_ERRORS: Counter = "punctual_accept_errors_total", "Connections that could not be accepted.";
 
-    CANARY_TICKS: Counter<CanaryResult> = "punctual_canary_ticks_total", "Ticks of the canary's schedules, by what became of them.";
+    CANARY_TICKS: Counter<CanaryResult> = "punctual_canary_ticks_total", "Ticks of the canary's schedules, by result.";
 
     LOG_LINES_DROPPED: Counter = "punctual_log_lines_dropped_total", "Log lines dropped because the log was read too slowly.";
-    DEGRADED: Gauge<Server> = "punctual_degraded", "1 while the replica goes on without a server that is away, else 0.";
-    TRACE_SPANS: Counter<SpanResult> = "punctual_trace_spans_total", "Spans of traces, by what became of them.";
+    DEGRADED: Gauge<Server> = "punctual_degraded", "1 while the replica works without an unavailable server, else 0.";
+    TRACE_SPANS: Counter<SpanResult> = "punctual_trace_spans_total", "Spans of traces, by result.";
     BUILD_INFO: Gauge<Version> = "punctual_build_info", "Always 1; the label is the version.";
 }
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_say_what_they_count() {
+    fn names_are_unique_and_counters_end_with_total() {
         let mut names: Vec<_> = TABLE.iter().map(|metric| metric.definition().name).collect();
         let text = install().render();
         for metric in TABLE {

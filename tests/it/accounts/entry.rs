@@ -137,7 +137,7 @@ async fn a_session_ends_when_it_is_not_used_and_in_any_case() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_the_answer_is_the_same() {
+async fn every_failed_sign_in_has_the_same_answer() {
     let w = World::new().await;
     let bob = w.user("bob").await;
     w.user("ann").await;
@@ -156,7 +156,7 @@ async fn whatever_is_wrong_the_answer_is_the_same() {
 }
 
 #[tokio::test]
-async fn it_takes_as_long_to_find_no_user() {
+async fn an_unknown_user_takes_as_long_as_a_wrong_password() {
     let w = World::with(|context, _| context.cost = HashCost::default()).await;
     w.user("ann").await;
     let mut fastest = [Duration::MAX; 2];
@@ -177,7 +177,7 @@ async fn it_takes_as_long_to_find_no_user() {
 }
 
 #[tokio::test]
-async fn a_password_is_hashed_anew_when_hashes_are_more_work() {
+async fn a_password_is_hashed_again_when_the_work_factor_rises() {
     let w = World::new().await;
     let ann = w.user("ann").await;
     let stored = async || w.context.store.user(ann).await.expect("read").expect("a user");

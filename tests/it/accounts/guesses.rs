@@ -34,7 +34,7 @@ async fn wrong(users: &punctual::accounts::Users, name: &str, tries: u8) -> usiz
 }
 
 #[tokio::test]
-async fn a_user_can_be_guessed_at_seldom_whether_there_or_not() {
+async fn guesses_at_a_user_are_limited_whether_the_user_exists_or_not() {
     let w = World::new().await;
     w.user("ann").await;
     w.user("bob").await;
@@ -92,7 +92,7 @@ fn tries_that_could_not_be_judged_count_nothing() {
 }
 
 #[tokio::test]
-async fn a_password_that_was_set_anew_is_tried_anew() {
+async fn a_new_password_has_a_new_count_of_attempts() {
     let w = World::new().await;
     let user = w.user("ann").await;
     assert_eq!(wrong(&w.users, "ann", 20).await, 10);
@@ -107,7 +107,7 @@ async fn a_password_that_was_set_anew_is_tried_anew() {
 }
 
 #[tokio::test]
-async fn an_address_can_guess_seldom_whoever_it_tries() {
+async fn guesses_from_an_address_are_limited_whatever_the_user() {
     let w = World::new().await;
     w.user("ann").await;
     let mut answered = 0;

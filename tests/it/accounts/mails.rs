@@ -21,7 +21,7 @@ async fn settle(w: &World) {
 }
 
 #[tokio::test]
-async fn a_forgotten_password_is_set_anew_once() {
+async fn a_forgotten_password_can_be_reset_once() {
     let server = MailServer::start().await;
     let w = world(&server).await;
     w.user("ann").await;
@@ -58,7 +58,7 @@ async fn a_link_works_for_an_hour() {
 }
 
 #[tokio::test]
-async fn answers_do_not_tell_which_address_has_a_password() {
+async fn answers_do_not_reveal_the_addresses_with_a_password() {
     let server = MailServer::start().await;
     let w = world(&server).await;
     let bob = w.user("bob").await;
@@ -159,7 +159,7 @@ async fn a_missing_mail_setting_is_named() {
 }
 
 #[tokio::test]
-async fn a_mail_that_is_not_taken_is_told_to_who_waits() {
+async fn a_mail_that_is_not_accepted_is_reported_to_the_caller() {
     let w = World::with(|context, _| context.mailer = Some(mailer(free_port()))).await;
     w.user("ann").await;
     let ann = w.session("ann").await;

@@ -57,7 +57,7 @@ async fn each_role_may_do_what_the_ones_before_may() {
 }
 
 #[tokio::test]
-async fn an_account_of_others_is_none() {
+async fn an_account_of_others_is_answered_like_a_missing_one() {
     let w = World::new().await;
     let (account, ann, _) = ann_and_bob(&w, Role::Viewer).await;
     w.user("eve").await;

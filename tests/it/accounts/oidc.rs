@@ -339,7 +339,7 @@ async fn new_keys_are_fetched_when_they_are_used_but_not_all_the_time() {
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_work_is_asked_again_after_some_seconds() {
+async fn a_failing_provider_is_called_again_after_some_seconds() {
     for (fault, expected) in [
         (OpenIdFault::Down, "answers 503"),
         (OpenIdFault::Redirect, "answers 302"),

@@ -82,7 +82,7 @@ fn ann() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_signs_in_and_sees_the_page_that_was_asked_for() {
+async fn a_person_signs_in_and_sees_the_requested_page() {
     let (service, server) = started("open").await;
     server.sign_in(ann());
     let mut browser = CookieJar::new(&service);
@@ -137,7 +137,7 @@ impl CookieJar {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failure_says_what_to_do() {
+async fn a_failure_names_a_remedy() {
     let (service, server) = started("invitation").await;
     let mut browser = CookieJar::new(&service);
     server.sign_in(ann());
@@ -158,7 +158,7 @@ async fn a_failure_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_provider_that_is_away_stops_nothing_else() {
+async fn an_unavailable_provider_affects_nothing_else() {
     let (service, server) = started("invitation").await;
     server.state().fault = OpenIdFault::Down;
     let mut browser = CookieJar::new(&service);

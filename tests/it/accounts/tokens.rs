@@ -164,7 +164,7 @@ async fn none_is_in_a_log() {
     secrets.extend([text.to_owned(), password.to_owned()]);
     let log = captured.0.lock().expect("not poisoned").clone();
     for part in ["TRACE", "sqlx", "rustls"] {
-        assert!(contains(&log, part.as_bytes()), "it says all it can, of {part} too");
+        assert!(contains(&log, part.as_bytes()), "the most verbose log contains {part}");
     }
     for secret in &secrets {
         for form in [secret.clone(), STANDARD.encode(secret)] {

@@ -66,7 +66,7 @@ async fn a_channel_that_asks_to_slow_down_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_gone_is_unverified_and_says_so() {
+async fn a_channel_whose_destination_is_gone_is_unverified_with_a_reason() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     told.provider.act(|_, _| Behaviour::Answer(410, "gone"));
@@ -92,7 +92,7 @@ async fn a_channel_that_is_gone_is_unverified_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_channel_that_is_deleted_ends_what_waits_for_it() {
+async fn a_deleted_channel_ends_its_waiting_alerts() {
     let told = Told::with(&[("notify.retry_seconds", "3600,7200,10800,14400")]).await;
     let (channel, _) = told.webhook("/hook").await;
     told.provider.act(|_, _| Behaviour::Answer(500, "no"));
@@ -131,7 +131,7 @@ async fn a_channel_that_hangs_delays_neither_jobs_nor_others() {
     let fine = told.schedule("/seq/500", &[&works], json!({})).await;
     let began = Instant::now();
     told.run(&fine).await;
-    until("the other channel is told", async || {
+    until("the other channel gets its alert", async || {
         told.provider.alerts().iter().any(|one| one.path == "/works").then_some(())
     })
     .await;

@@ -87,7 +87,7 @@ async fn alerts_beyond_the_rate_of_a_channel_become_one_digest() {
 }
 
 #[tokio::test]
-async fn schedules_of_several_hosts_are_told_one_by_one() {
+async fn schedules_of_several_hosts_are_reported_one_by_one() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     let mut targets = Vec::new();

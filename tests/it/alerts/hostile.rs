@@ -216,7 +216,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn an_unverified_channel_is_neither_attached_nor_told() {
+async fn an_unverified_channel_is_neither_attached_nor_alerted() {
     let told = Told::start().await;
     let made = channel(told.api(), "webhook", json!({ "url": told.provider.url("/hook") })).await;
     let fails = told.service.target.url("/seq/500");

@@ -37,7 +37,7 @@ async fn killed(point: &str) -> (Value, Vec<Received>) {
 }
 
 #[tokio::test]
-async fn killed_before_it_sends_it_sends_after_its_next_start() {
+async fn killed_before_it_sends_it_sends_after_the_next_start() {
     let (delivery, alerts) = killed("AfterDeliveryClaim").await;
     assert_eq!(delivery["status"], "DELIVERED", "{delivery}");
     assert_eq!(alerts.len(), 1);
@@ -47,7 +47,7 @@ async fn killed_before_it_sends_it_sends_after_its_next_start() {
 /// The notifier does not know whether the alert arrived, so it sends it again with the same event
 /// id.
 #[tokio::test]
-async fn killed_before_it_records_it_sends_again_what_can_be_recognised() {
+async fn killed_before_it_records_it_sends_again_with_the_same_event_id() {
     let (delivery, alerts) = killed("AfterAlert").await;
     assert_eq!(delivery["status"], "DELIVERED", "{delivery}");
     assert_eq!(delivery["tries"][0]["errorCode"], "NOTIFIER_LOST", "{delivery}");

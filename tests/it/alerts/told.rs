@@ -9,7 +9,7 @@ use super::{Told, channel, deliveries, id, prefer, settled, verify};
 use crate::harness::smtp::MailServer;
 
 #[tokio::test]
-async fn a_failure_is_told_once_within_seconds_and_can_be_verified() {
+async fn a_failure_is_reported_once_within_seconds_and_can_be_verified() {
     let told = Told::start().await;
     let (channel, secret) = told.webhook("/hook").await;
     let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
@@ -38,7 +38,7 @@ async fn a_failure_is_told_once_within_seconds_and_can_be_verified() {
 }
 
 #[tokio::test]
-async fn each_outcome_is_told_as_the_preference_says() {
+async fn each_outcome_is_reported_as_the_preference_says() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     let fails = told.schedule("/seq/500", &[&channel], json!({ "notifyOn": "success" })).await;
@@ -60,7 +60,7 @@ async fn each_outcome_is_told_as_the_preference_says() {
 }
 
 #[tokio::test]
-async fn a_recovery_is_told_if_the_failure_was() {
+async fn a_recovery_is_reported_if_the_failure_was() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     let preference = json!({ "failureThreshold": 2, "notifyOnRecovery": true });
@@ -82,7 +82,7 @@ async fn a_recovery_is_told_if_the_failure_was() {
 }
 
 #[tokio::test]
-async fn a_cancelled_job_is_not_told() {
+async fn a_cancelled_job_is_not_reported() {
     let told = Told::start().await;
     let (channel, _) = told.webhook("/hook").await;
     let hangs = told.schedule("/hang", &[&channel], json!({})).await;
@@ -98,7 +98,7 @@ async fn a_cancelled_job_is_not_told() {
 }
 
 #[tokio::test]
-async fn every_chat_is_told_in_its_own_form() {
+async fn every_chat_gets_alerts_in_its_own_format() {
     let provider = crate::harness::provider::Provider::start().await;
     let telegram = provider.url("");
     let told = Told::with(&[("notify.telegram_url", &telegram)]).await;

@@ -155,7 +155,7 @@ impl Queue for AwayQueue {
 }
 
 #[tokio::test]
-async fn no_command_fails_for_want_of_the_queue() {
+async fn no_command_fails_without_the_queue() {
     let service = Service::with(Setup { queue_is_away: true, ..Setup::default() }).await;
     let created = service.create(json!({})).await;
     let path = format!("/v1/schedules/{}", id(&created));

@@ -52,7 +52,7 @@ async fn ticks_whose_jobs_would_be_too_many_are_skipped_until_one_begins() {
 }
 
 #[tokio::test]
-async fn a_new_leader_counts_anew() {
+async fn a_new_leader_counts_again() {
     let service = Service::start().await;
     let (schedule, mut first) = (every_minute(&service).await, leader(&service, Vec::new()));
     fire(&service, &mut first).await;

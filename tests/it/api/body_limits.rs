@@ -51,7 +51,7 @@ async fn read_answer(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn an_oversized_body_is_answered_and_then_read_away() {
+async fn an_oversized_body_is_answered_and_then_drained() {
     let listening = listen().await;
     for framing in ["Content-Length: 20971520", "Transfer-Encoding: chunked"] {
         let head = format!(
@@ -92,7 +92,7 @@ async fn a_refusal_is_seen_by_clients_that_are_still_sending() {
 }
 
 #[tokio::test]
-async fn an_endless_body_is_read_away_only_so_far() {
+async fn an_endless_body_is_drained_only_up_to_a_limit() {
     let listening = listen().await;
     let head = "POST /v1/schedules HTTP/1.1\r\nHost: x\r\nx-api-key: KEY\r\n\
                 Content-Length: 10737418240\r\n\r\n";
@@ -104,7 +104,7 @@ async fn an_endless_body_is_read_away_only_so_far() {
         let mut sent = 0;
         while stream.write_all(&chunk).await.is_ok() {
             sent += 1;
-            assert!(sent < 200, "it is read away for ever");
+            assert!(sent < 200, "the drain of the body has a limit");
         }
     };
     tokio::time::timeout(PATIENCE, send).await.expect("the connection is closed");
@@ -124,14 +124,14 @@ async fn a_silent_body_is_cut_off_in_the_end() {
     };
     let answer = tokio::select! {
         answer = read_answer(&mut stream) => answer,
-        () = advance => unreachable!("it goes on for ever"),
+        () = advance => unreachable!("the call ends"),
     };
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
 }
 
 /// F35: after a client disconnects, its change is complete or absent, and nothing hangs.
 #[tokio::test]
-async fn clients_that_go_away_break_nothing() {
+async fn clients_that_disconnect_break_nothing() {
     let listening = listen().await;
     let body = schedule_with(json!({})).to_string();
     let request = format!(

@@ -61,7 +61,7 @@ async fn a_batch_is_an_array_of_1_to_1000() {
 }
 
 #[tokio::test]
-async fn a_batch_may_have_16_mib_and_one_schedule_one() {
+async fn a_batch_may_have_16_mib_and_a_schedule_1_mib() {
     let service = Service::start().await;
     let body = "x".repeat(200_000);
     let items: Value = (0..80).map(|_| schedule_with(json!({ "body": body }))).collect();
@@ -79,7 +79,7 @@ async fn a_batch_may_have_16_mib_and_one_schedule_one() {
 }
 
 #[tokio::test]
-async fn the_leaders_are_told_of_every_new_schedule() {
+async fn the_leaders_get_a_hint_about_every_new_schedule() {
     use punctual::domain::shard::ShardId;
     use punctual::queue::Queue;
 

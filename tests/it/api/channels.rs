@@ -302,7 +302,7 @@ async fn a_channel_is_sent_five_tests_an_hour() {
 }
 
 #[tokio::test]
-async fn an_account_sends_twenty_tests_a_minute_whatever_channels_it_makes() {
+async fn an_account_sends_at_most_twenty_tests_a_minute_over_all_channels() {
     let service = Service::start().await;
     let works = accepting().await;
     for _ in 0..4 {
@@ -425,7 +425,7 @@ async fn plans_limit_the_number_and_the_types_of_channels() {
 /// A repeated call gets the same response, even if the process died before it stored it. Only a
 /// lost secret is answered with 409.
 #[tokio::test]
-async fn answers_are_given_again_but_for_a_secret_that_was_lost() {
+async fn answers_are_repeated_except_for_a_lost_secret() {
     let service = Service::start().await;
     let target = accepting().await;
     let channel = service.webhook(&target).await;

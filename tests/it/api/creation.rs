@@ -252,7 +252,7 @@ async fn every_field_has_its_message() {
 }
 
 #[tokio::test]
-async fn all_mistakes_are_told_at_once() {
+async fn all_mistakes_are_reported_at_once() {
     let service = Service::start().await;
     let wrong = json!({
         "name": 7, "cronExpression": "x", "timezone": "x", "endpoint": "x", "httpMethod": "x",

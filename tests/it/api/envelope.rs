@@ -105,7 +105,7 @@ async fn bodies_must_be_json_by_their_headers_and_in_fact() {
 }
 
 #[tokio::test]
-async fn calls_that_need_no_body_take_none_or_any() {
+async fn calls_without_a_body_accept_none_or_any() {
     let service = Service::start().await;
     let path = format!("/v1/schedules/{}/trigger", id(&service.create(json!({})).await));
     service.call("POST", &path).send().await.ok();

@@ -47,7 +47,7 @@ async fn calls_that_are_made_again_take_effect_once_whatever_the_store_answers()
 }
 
 #[tokio::test]
-async fn a_store_that_is_away_is_answered_with_503() {
+async fn an_unavailable_store_is_answered_with_503() {
     let service = Service::start().await;
     service.get("/v1/account").await.ok();
     service.store.close().await;
@@ -80,7 +80,7 @@ async fn a_fault_of_the_store_is_answered_with_500_and_the_requests_id() {
     answer.refused(500, "INTERNAL_ERROR", "Internal server error");
     assert_eq!(answer.body["error"]["details"], json!({ "requestId": "abc" }));
     assert_eq!((answer.header("x-request-id"), answer.limits().2), ("abc", &*at(60)));
-    assert!(!answer.text.contains("schedules"), "nothing of the inside is told");
+    assert!(!answer.text.contains("schedules"), "the answer has no internal details");
 }
 
 #[tokio::test]

@@ -51,7 +51,7 @@ async fn of_a_name_that_comes_twice_the_last_counts() {
 }
 
 #[tokio::test]
-async fn texts_are_stored_as_they_are() {
+async fn texts_are_stored_unchanged() {
     let service = Service::start().await;
     for text in [
         "'; DROP TABLE schedules; --",

@@ -14,7 +14,7 @@ const IN_PROGRESS: (&str, &str) =
 const REUSED: (&str, &str) =
     ("IDEMPOTENCY_KEY_REUSED", "The idempotency key was used for another request");
 
-pub const LOST: &str = "The call took effect, but its answer was lost and cannot be given again";
+pub const LOST: &str = "The call took effect, but its answer was lost and cannot be returned again";
 
 pub async fn post(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
     service.call("POST", path).header("idempotency-key", key).json(body).send().await
@@ -138,7 +138,7 @@ async fn two_calls_at_once_take_effect_once() {
 
 /// The main use of the header: the client disconnected before the response.
 #[tokio::test]
-async fn a_client_that_goes_away_finds_the_answer_when_it_comes_back() {
+async fn a_client_that_disconnects_gets_the_answer_when_it_returns() {
     let service = Service::start().await;
     let many = json!(vec![schedule_with(json!({})); 500]);
     let mut store = service.beside().await;
@@ -196,7 +196,7 @@ async fn effects_of_a_process_that_died_are_answered_from_their_receipt() {
 }
 
 #[tokio::test]
-async fn a_rebuilt_answer_is_kept_and_does_not_depend_on_what_has_become_of_it() {
+async fn a_rebuilt_answer_is_stored_and_ignores_later_changes() {
     let service = Service::start().await;
     let (one, two) = (schedule_with(json!({})), schedule_with(json!({ "name": "two" })));
     let both = json!([one, two]);

@@ -108,7 +108,7 @@ async fn a_key_that_is_known_not_to_work_never_reaches_the_store() {
 }
 
 #[tokio::test]
-async fn an_expired_key_says_so_for_thirty_days() {
+async fn an_expired_key_is_reported_as_expired_for_thirty_days() {
     let service = Service::start().await;
     let key = service.expiring_key(DAY).await;
     let call = async || service.bare("GET", "/v1/schedules").key(&key).send().await;
@@ -226,7 +226,7 @@ async fn an_address_that_failed_elsewhere_is_stopped_before_any_look_up() {
 
 /// The counters are in a remote queue, such as Redis.
 #[tokio::test]
-async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
+async fn a_call_with_a_cached_key_calls_the_shared_counters_once() {
     let service = Service::start().await;
     let queue = Arc::new(AwayQueue::far());
     let limiter = RateLimiter::new(queue.clone(), RateLimits { per_minute: 4, per_hour: 100 });
@@ -237,11 +237,11 @@ async fn a_call_with_a_known_key_asks_the_shared_counters_once() {
     let address = IpAddr::from([192, 0, 2, 1]);
     for (text, times, why) in [
         (&*service.key, 2, "one that must be looked up needs its address's allowance first"),
-        (&service.key, 1, "it is known"),
-        ("x", 1, "it has not the form of a key"),
-        (unknown.reveal(), 1, "it counts for its address, which is known by now"),
-        (unknown.reveal(), 1, "it is known not to work"),
-        (mistaken.reveal(), 1, "as the first one"),
+        (&service.key, 1, "the key is cached"),
+        ("x", 1, "a malformed key is counted once"),
+        (unknown.reveal(), 1, "an unknown key counts for its address, which has failed before"),
+        (unknown.reveal(), 1, "the refusal is cached"),
+        (mistaken.reveal(), 1, "another unknown key counts in the same way"),
     ] {
         queue.asked.store(0, Ordering::Relaxed);
         authenticator.admit(Presented::Text(text), address).await;
@@ -283,14 +283,14 @@ async fn a_key_that_works_does_not_suffer_from_others_at_its_address() {
 }
 
 #[tokio::test]
-async fn a_known_key_works_on_while_the_store_is_away_for_a_moment() {
+async fn a_cached_key_works_during_a_short_outage_of_the_store() {
     let service = Service::start().await;
     service.get("/v1/account").await.ok();
     service.store.close().await;
     for seconds in [3, 0] {
         service.advance(seconds);
         let answer = service.get("/v1/nothing").await;
-        assert_eq!(answer.status, 404, "what needs no store is answered: {}", answer.text);
+        assert_eq!(answer.status, 404, "a call without a store read is answered: {}", answer.text);
     }
     service.advance(1);
     assert_eq!(service.get("/v1/nothing").await.status, 503);

@@ -113,7 +113,7 @@ async fn schedules_beyond_a_smaller_plan_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn the_account_tells_its_limits_and_usage() {
+async fn the_account_shows_its_limits_and_usage() {
     let service = limited(free()).await;
     let (_, _) = service.job().await;
     let account = service.get("/v1/account").await.ok().clone();
@@ -153,7 +153,7 @@ async fn a_plan_has_rates_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_trusted_proxy_says_who_calls() {
+async fn a_trusted_proxy_names_the_client() {
     let limits = RateLimits { per_minute: 1, per_hour: 100 };
     let trusted_proxies = vec!["192.0.2.1/32".parse().expect("a network")];
     let service = Service::with(Setup { limits, trusted_proxies, ..Setup::default() }).await;
@@ -163,7 +163,11 @@ async fn a_trusted_proxy_says_who_calls() {
     };
     assert_eq!(status(1, "198.51.100.1").await, 401);
     assert_eq!(status(1, "198.51.100.2").await, 401);
-    assert_eq!(status(1, "203.0.113.9, 198.51.100.1").await, 429, "what it was told is not read");
+    assert_eq!(
+        status(1, "203.0.113.9, 198.51.100.1").await,
+        429,
+        "addresses before the last one are not read"
+    );
     assert_eq!(status(2, "198.51.100.3").await, 401);
     assert_eq!(status(2, "198.51.100.4").await, 429, "an unlisted proxy is not believed");
     assert_eq!(status(1, "192.0.2.2").await, 429, "it is counted under its own address");
@@ -509,7 +513,7 @@ async fn a_suspended_account_runs_nothing_and_can_only_be_read() {
     suspend(false).await;
     service.advance(300);
     fire(&service, &mut leader).await;
-    assert_eq!(jobs(&service).await, 2, "what has become due since then");
+    assert_eq!(jobs(&service).await, 2, "only ticks that became due since then");
     assert_eq!(skips(&service, &schedule).await, [("suspended".into(), 5)]);
     service.patch(&path, &json!({ "name": "new" })).await.ok();
 }

@@ -24,7 +24,7 @@ async fn schedule(service: &Service) -> String {
 }
 
 #[tokio::test]
-async fn a_schedule_without_a_preference_tells_nothing() {
+async fn a_schedule_without_a_preference_raises_no_alert() {
     let service = Service::start().await;
     let schedule = schedule(&service).await;
     let answer = service.get(&path(&schedule)).await;
@@ -168,7 +168,7 @@ async fn channels_and_schedules_of_others_do_not_exist() {
 }
 
 #[tokio::test]
-async fn the_warning_says_why_alerts_do_not_arrive() {
+async fn the_warning_explains_missing_alerts() {
     let service = Service::start().await;
     let (schedule, target) = (schedule(&service).await, accepting().await);
     let (one, two) = (service.verified(&target).await, service.verified(&target).await);

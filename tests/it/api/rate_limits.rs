@@ -11,7 +11,7 @@ async fn limited(per_minute: u32, per_hour: u32) -> Service {
 }
 
 #[tokio::test]
-async fn every_answer_tells_of_the_limits() {
+async fn every_answer_has_the_rate_limit_headers() {
     let service = limited(100, 1_000).await;
     for (path, status) in [
         ("/v1/account", 200),
@@ -33,7 +33,7 @@ async fn every_answer_tells_of_the_limits() {
 }
 
 #[tokio::test]
-async fn a_spent_window_refuses_and_says_until_when() {
+async fn an_exhausted_window_refuses_and_names_its_end() {
     let service = limited(3, 100).await;
     for remaining in ["2", "1", "0"] {
         assert_eq!(service.get("/v1/account").await.limits().1, remaining);

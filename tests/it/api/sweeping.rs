@@ -69,7 +69,7 @@ async fn a_result_that_cannot_be_stored_fails_its_job_alone() {
 }
 
 #[tokio::test]
-async fn a_job_that_cannot_be_failed_is_left_and_the_start_goes_on() {
+async fn a_job_that_cannot_be_failed_is_left_and_the_start_continues() {
     let service = Service::start().await;
     let jobs = lost(&service).await;
     refuse(&service, &jobs[3], "true").await;

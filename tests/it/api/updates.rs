@@ -12,7 +12,7 @@ fn path(record: &Value) -> String {
 }
 
 #[tokio::test]
-async fn put_and_patch_change_what_is_given_and_nothing_else() {
+async fn put_and_patch_change_only_the_given_fields() {
     let service = Service::start().await;
     for method in ["PUT", "PATCH"] {
         let created = service
@@ -51,7 +51,7 @@ const GIVEN: [&str; 14] = [
 
 /// S20: the service ignores or rejects all fields that it owns, whatever their value.
 #[tokio::test]
-async fn fields_of_the_service_are_not_taken_from_callers() {
+async fn fields_of_the_service_are_ignored_in_requests() {
     let service = Service::start().await;
     let plain = service.create(json!({})).await;
     let mut owned: Vec<_> = plain.as_object().expect("an object").keys().cloned().collect();
@@ -97,7 +97,7 @@ async fn fields_of_the_service_are_not_taken_from_callers() {
 }
 
 #[tokio::test]
-async fn null_and_empty_clear_what_is_optional() {
+async fn null_and_empty_clear_optional_fields() {
     let service = Service::start().await;
     let full = json!({
         "description": "d", "body": "b", "headers": "{}", "expectedStatusCodes": "200",
@@ -139,7 +139,7 @@ async fn a_new_cadence_runs_from_now_on_and_another_change_leaves_it_alone() {
 }
 
 #[tokio::test]
-async fn a_change_that_changes_nothing_is_none() {
+async fn a_change_without_an_effect_is_not_recorded() {
     let service = Service::start().await;
     let created = service.create(json!({})).await;
     service.advance(60);

@@ -146,7 +146,7 @@ fn an_account_has_ten_keys_at_most() {
 
 /// No server runs that would remove the account's data.
 #[test]
-fn waiting_for_an_account_to_be_gone_can_be_ended() {
+fn the_wait_for_a_removal_can_be_interrupted() {
     let folder = folder();
     let path = folder.path();
     result(path, &["account", "create", "alice"]);
@@ -160,7 +160,7 @@ fn waiting_for_an_account_to_be_gone_can_be_ended() {
     assert!(said.contains("no server seems to run"), "{said}");
     let mut kill = Command::new("kill");
     let killed = kill.args(["-s", "INT", &child.id().to_string()]).status();
-    assert!(killed.expect("there is kill").success());
+    assert!(killed.expect("kill is installed").success());
     let done = CommandResult::from(child.wait_with_output().expect("ended"));
     assert_eq!(done.status, Some(0), "the account is deleted: {}", done.err);
     assert!(done.out.starts_with("alice is deleted; servers remove the rest."), "{}", done.out);
@@ -169,7 +169,7 @@ fn waiting_for_an_account_to_be_gone_can_be_ended() {
 }
 
 #[test]
-fn an_account_is_deleted_by_who_means_it() {
+fn an_account_is_deleted_only_after_a_confirmation() {
     let folder = folder();
     let path = folder.path();
     let id = result(path, &["account", "create", "alice"]);

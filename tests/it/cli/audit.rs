@@ -117,7 +117,7 @@ fn every_command_is_known_to_change_something_or_not() {
     }
     for name in &found {
         let known = CHANGING.contains(&name.as_str()) || OTHERS.contains(&name.as_str());
-        assert!(known, "{name}: say here whether it changes something, and what the log says");
+        assert!(known, "{name}: add it here, with its change and its entry in the log");
     }
     for name in CHANGING {
         assert!(found.iter().any(|one| one == name), "{name}");
@@ -265,7 +265,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
     ];
     assert_eq!(told, expected);
     let of_none = result(path, &["audit-log"]);
-    assert!(of_none.contains(account), "who deleted it is there to be read: {of_none}");
+    assert!(of_none.contains(account), "the author of the deletion is listed: {of_none}");
     for (actor, _, _, origin) in &entries {
         assert!(actor.len() > "operator:".len() && actor.starts_with("operator:"), "{actor}");
         assert!(origin.starts_with("host:"), "{origin}");
@@ -311,7 +311,7 @@ async fn changes_of_users_and_secrets_are_in_the_audit_log_of_their_accounts() {
     }
     assert_eq!(shown(&["--account", "alice", "-n", "1"]), newest[..1]);
     let of_none = [pair("secrets.rotated", &key_of_secrets), pair("user.created", dan)];
-    assert_eq!(shown(&[]), of_none, "what concerns no account is in no account's log");
+    assert_eq!(shown(&[]), of_none, "entries without an account are in no account's log");
     for (actor, _, _, origin) in entries(path).await {
         assert!(actor.starts_with("operator:") && origin.starts_with("host:"), "{actor} {origin}");
     }

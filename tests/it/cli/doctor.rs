@@ -56,7 +56,7 @@ fn a_file_that_others_can_read_is_a_warning_and_a_lost_key_a_failure() {
 }
 
 #[test]
-fn keys_that_do_not_fit_what_is_stored_are_failures() {
+fn keys_that_cannot_decrypt_the_stored_secrets_are_failures() {
     let folder = folder();
     let with = |keys: &str| -> CommandResult {
         let mut command = punctual(folder.path(), &["doctor"]);
@@ -84,7 +84,7 @@ fn keys_that_do_not_fit_what_is_stored_are_failures() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_openid_provider_is_asked_for_its_description() {
+async fn the_discovery_document_of_the_openid_provider_is_fetched() {
     let server = OpenIdServer::start(punctual::runtime::Clock::system().now()).await;
     let folder = folder();
     for (fault, result, expected) in [
@@ -128,7 +128,7 @@ async fn the_mail_server_is_tried() {
     };
     let (done, line) = try_with("ann:hunter2@", true);
     assert_eq!(done.status, Some(0), "{done:?}");
-    assert!(line.starts_with("ok") && line.ends_with("answers over TLS and takes the login"));
+    assert!(line.starts_with("ok") && line.ends_with("answers over TLS and accepts the login"));
     let authorities = lines(&done.out, "mail.ca_file");
     assert!(authorities[0].contains("certificate of the authorities is valid"), "{done:?}");
 
@@ -153,7 +153,7 @@ async fn the_mail_server_is_tried() {
 }
 
 #[test]
-fn a_file_that_is_no_store_and_a_folder_that_is_none_are_failures() {
+fn a_file_that_is_not_a_store_and_a_missing_folder_are_failures() {
     let folder = folder();
     std::fs::write(
         folder.path().join("a.db"),
@@ -169,16 +169,16 @@ fn a_file_that_is_no_store_and_a_folder_that_is_none_are_failures() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_as_serve_tells_it() {
+fn a_wrong_configuration_is_reported_as_serve_tells_it() {
     let folder = folder();
     let wrong = complaint(folder.path(), &["doctor", "--store-url", "postgres://a:b@c/d"], 2);
-    assert!(wrong.contains("a cluster takes store.url = postgres://…, queue.url"), "{wrong}");
+    assert!(wrong.contains("a cluster needs store.url = postgres://…, queue.url"), "{wrong}");
     complaint(folder.path(), &["doctor", "--replicas", "0"], 2);
 }
 
 /// Each server that is down is reported separately, and no password is shown.
 #[test]
-fn servers_that_are_away_are_all_told() {
+fn all_unavailable_servers_are_reported() {
     let folder = folder();
     let done: CommandResult = punctual(folder.path(), &["doctor"])
         .env("PUNCTUAL_STORE_URL", "postgres://u:hunter2@127.0.0.1:1/d")

@@ -19,9 +19,9 @@ fn one_machine_makes_a_key_that_only_its_owner_can_read() {
     let files = std::fs::read_dir(path.join("punctual-data")).expect("a folder");
     let names = files.map(|file| file.expect("a file").file_name().into_string().expect("text"));
     let drafts = names.filter(|name| name.starts_with("secrets.key")).count();
-    assert_eq!(drafts, 1, "the draft is gone");
+    assert_eq!(drafts, 1, "the draft is removed");
     result(path, &["account", "list"]);
-    assert_eq!(std::fs::read_to_string(&file).expect("a key"), made, "it is never made anew");
+    assert_eq!(std::fs::read_to_string(&file).expect("a key"), made, "the key is never replaced");
 
     std::fs::rename(&file, path.join("kept")).expect("moved");
     let lost = complaint(path, &["account", "list"], 1);
@@ -39,7 +39,7 @@ fn one_machine_makes_a_key_that_only_its_owner_can_read() {
     assert!(!wrong.contains(bytes.trim()), "{wrong}");
     std::fs::write(&file, "# nothing").expect("written");
     let empty = complaint(path, &["account", "list"], 1);
-    assert!(empty.contains("there is no key in it"), "{empty}");
+    assert!(empty.contains("it contains no key"), "{empty}");
     result(path, &["account", "list", "--secrets-keys-file", "kept"]);
 }
 

@@ -60,7 +60,7 @@ impl Dev {
     fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
         let kill = kill.args(["-s", name, &self.child.id().to_string()]);
-        assert!(kill.status().expect("there is kill").success());
+        assert!(kill.status().expect("kill is installed").success());
     }
 
     /// Returns the response to an API call with the key, or an empty text without one.
@@ -207,7 +207,7 @@ fn an_attempt_that_outlives_the_grace_period_is_cut_off_and_recorded() {
 
 /// F81: the log has no reader, and its pipe (64 KiB) is full.
 #[test]
-fn a_log_without_a_reader_does_not_hold_up_jobs() {
+fn a_log_without_a_reader_delays_no_jobs() {
     let folder = folder();
     let mut command = dev(folder.path());
     command.stderr(Stdio::piped()).env("PUNCTUAL_LOG", "trace");
@@ -223,7 +223,7 @@ fn a_log_without_a_reader_does_not_hold_up_jobs() {
 
 /// F82: no file descriptors are left.
 #[test]
-fn running_out_of_file_descriptors_is_survived() {
+fn the_service_survives_a_lack_of_file_descriptors() {
     let folder = folder();
     let mut command = Command::new("sh");
     let script = "ulimit -n 96; exec \"$0\" \"$@\"";
@@ -232,7 +232,7 @@ fn running_out_of_file_descriptors_is_survived() {
     let dev = Dev::start(command);
     demo_succeeded(&dev);
     let hoarded: Vec<_> = (0..150).filter_map(|_| TcpStream::connect(&dev.ops).ok()).collect();
-    assert!(hoarded.len() > 96, "the system queues what the process cannot take");
+    assert!(hoarded.len() > 96, "the system queues connections that the process cannot accept");
     drop(hoarded);
     let metrics = within(PATIENCE, || ask(&dev.ops, "GET /metrics", "\r\n").ok());
     let errors = metrics.lines().find(|line| line.starts_with("punctual_accept_errors_total "));
@@ -241,10 +241,10 @@ fn running_out_of_file_descriptors_is_survived() {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_before_a_port_is_bound() {
+fn a_wrong_configuration_is_reported_before_a_port_is_bound() {
     let folder = folder();
     let wrong = complaint(folder.path(), &["serve", "--store-url", "postgres://a:b@c/d"], 2);
-    assert!(wrong.contains("a cluster takes store.url = postgres://…, queue.url"), "{wrong}");
+    assert!(wrong.contains("a cluster needs store.url = postgres://…, queue.url"), "{wrong}");
     assert!(!wrong.contains("a:b"), "{wrong}");
     assert!(!folder.path().join("punctual-data").exists());
 }

@@ -73,7 +73,7 @@ fn openapi_is_a_document_of_the_mounted_paths() {
 }
 
 #[test]
-fn config_shows_what_is_in_force_and_all_mistakes() {
+fn config_shows_the_settings_in_force_and_all_mistakes() {
     let folder = folder();
     std::fs::write(folder.path().join("p.toml"), "[rate]\nper_hour = 7\n").expect("written");
     let shown = punctual(folder.path(), &["config", "--config", "p.toml", "--log", "warn"])
@@ -97,7 +97,7 @@ fn config_shows_what_is_in_force_and_all_mistakes() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_reader_that_closes_the_pipe_is_no_failure() {
     let folder = folder();
     let arguments = ["cron", "* * * * *", "-n", "1000"];
     let mut command = punctual(folder.path(), &arguments);

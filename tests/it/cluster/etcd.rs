@@ -43,7 +43,7 @@ impl World {
 /// F09: members of etcd that restart one after the other delay ticks only by an etcd election and
 /// the replacement of a leader.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
+async fn a_rolling_restart_of_etcd_delays_ticks_only_by_an_election() {
     let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
     world.fires_on(ELECTED + REPLACED);
     for member in 0..3 {
@@ -62,7 +62,7 @@ async fn members_of_etcd_restarted_one_by_one_are_not_missed() {
 
 /// F10: without a majority of etcd, leaders keep leading and fire on time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_quorum_of_etcd_ticks_go_on() {
+async fn ticks_continue_without_a_majority_of_etcd() {
     let mut world = World::start(Plan { etcd_members: 3, ..USUAL }).await;
     world.fires_on(GOES_ON);
     let leaders = world.leaders().await;
@@ -79,7 +79,7 @@ async fn without_a_quorum_of_etcd_ticks_go_on() {
 
 /// F10: ticks continue while etcd fails and returns repeatedly.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
+async fn ticks_continue_while_etcd_fails_and_returns() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
     world.fires_on(REPLACED);
     for _ in 0..10 {
@@ -97,9 +97,9 @@ async fn with_an_etcd_that_comes_and_goes_ticks_go_on() {
 /// the lease in the store, and 15 s.
 const REPLACED_BY_THE_STORE: Duration = Duration::from_secs(5 + 15);
 
-/// A leader that dies while etcd is down is replaced. So is a leader that started in the meantime.
+/// A leader that dies while etcd is down is replaced, also one that started in the meantime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_etcd_a_leader_that_dies_is_replaced() {
+async fn a_leader_that_dies_without_etcd_is_replaced() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
     world.fires_on(REPLACED_BY_THE_STORE);
     let leader = world.leader_of(0).await;
@@ -118,7 +118,7 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     for other in (0..world.replicas.len()).filter(|place| *place != leader) {
         world.replicas[other].kill();
     }
-    within(REPLACED_BY_THE_STORE, "the one that came leads all", async || {
+    within(REPLACED_BY_THE_STORE, "the new replica leads all shards", async || {
         world.leaders().await.iter().all(|(_, place)| *place == leader).then_some(())
     })
     .await;
@@ -132,13 +132,13 @@ async fn without_etcd_a_leader_that_dies_is_replaced() {
     world.minutes(2.0).await;
     let led: std::collections::BTreeSet<usize> =
         world.leaders().await.into_iter().map(|(_, place)| place).collect();
-    assert_eq!(led.len(), world.replicas.len(), "etcd's word counts again");
+    assert_eq!(led.len(), world.replicas.len(), "etcd assigns the shards again");
     world.holds().await;
 }
 
-/// The maximum lag of a tick while a leader leaves of which etcd cannot tell: it asks etcd for 2 s
-/// to end its lease there, then ends the one in the store; the others look there every second; and
-/// a busy machine's share.
+/// The maximum lag of a tick while a leader stops and etcd cannot report it. The leader tries for 2
+/// s to end its lease in etcd, and then ends its lease in the store, which the others read every
+/// second. The rest is for a busy machine.
 const HANDED_OVER_BY_THE_STORE: Duration = Duration::from_secs(2 + 1 + 4);
 
 /// A deploy during an outage of etcd: the replica that stops hands its shards over by the store.
@@ -149,9 +149,9 @@ async fn without_etcd_a_replica_that_stops_hands_its_shards_over() {
     world.calm = true;
     let leader = world.leader_of(0).await;
     world.etcd().kill(0);
-    // The store's word counts when etcd has not answered for five seconds.
+    // The leases in the store count when etcd has not answered for five seconds.
     live_for(LEASE + Duration::from_secs(5)).await;
-    assert_eq!(world.leader_of(0).await, leader, "it leads on");
+    assert_eq!(world.leader_of(0).await, leader, "it keeps leading");
     world.replicas[leader].close_door();
     live_for(Duration::from_millis(500)).await;
     world.replicas[leader].process().terminate();
@@ -171,7 +171,7 @@ async fn without_etcd_a_replica_that_stops_hands_its_shards_over() {
 
 /// F87: neither the queue nor etcd: the store is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_nothing_but_the_store_ticks_go_on() {
+async fn ticks_continue_with_the_store_alone() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
     world.fires_on(GOES_ON);
     world.etcd().kill(0);
@@ -186,7 +186,7 @@ async fn with_nothing_but_the_store_ticks_go_on() {
 
 /// F11: a replica that loses etcd loses its shards and continues to serve the API.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_loses_etcd_loses_its_shards_and_serves_on() {
+async fn a_replica_that_loses_etcd_loses_its_shards_and_keeps_serving() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED);
     let leader = world.leader_of(0).await;
@@ -202,7 +202,7 @@ async fn a_replica_that_loses_etcd_loses_its_shards_and_serves_on() {
 /// F12, F13: shards are led again after etcd lost all or part of its data. Epochs come from the
 /// store, so no leader is fenced off forever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_etcd_that_has_forgotten_everything_or_a_part_is_led_by_again() {
+async fn shards_are_led_again_after_etcd_lost_all_or_part_of_its_data() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
     world.etcd().kill(0);
     let old = world.etcd().copy(0);

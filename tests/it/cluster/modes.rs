@@ -64,7 +64,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_change_of_mode_is_told_once() {
+async fn each_change_of_mode_is_reported_once() {
     let mut world = World::start(PLAN).await;
     world.have_told("all is well", [0, 1, 0, 0]).await;
     world.shows_all_without(json!([])).await;

@@ -125,7 +125,7 @@ async fn a_leader_that_is_cut_off_from_queue_and_etcd_is_replaced() {
 
 /// Other replicas take over its shards through the store, and its later writes are fenced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_sleeps_while_etcd_is_away_changes_nothing_when_it_wakes() {
+async fn a_leader_paused_without_etcd_changes_nothing_when_it_resumes() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
     world.fires_on(REPLACED_BY_THE_STORE);
     let leader = world.leader_of(0).await;
@@ -141,7 +141,7 @@ async fn a_leader_that_sleeps_while_etcd_is_away_changes_nothing_when_it_wakes()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_sleeps_while_the_queue_is_away_changes_nothing_when_it_wakes() {
+async fn a_leader_paused_without_the_queue_changes_nothing_when_it_resumes() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED + GOES_ON);
     let leader = world.leader_of(0).await;
@@ -156,14 +156,14 @@ async fn a_leader_that_sleeps_while_the_queue_is_away_changes_nothing_when_it_wa
 /// Other replicas take over its shards by a compare-and-set of the epoch, because neither etcd nor
 /// the queue is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_sleeps_while_only_the_store_is_there_changes_nothing_when_it_wakes() {
+async fn a_leader_paused_with_the_store_alone_changes_nothing_when_it_resumes() {
     let mut world = World::start(Plan { etcd_members: 1, ..USUAL }).await;
     world.fires_on(REPLACED_BY_THE_STORE);
     let leader = world.leader_of(0).await;
     world.stores.etcd.as_mut().expect("the test's own").kill(0);
     world.stores.redis.kill();
     live_for(LEASE * 2).await;
-    assert_eq!(world.leader_of(0).await, leader, "it leads on");
+    assert_eq!(world.leader_of(0).await, leader, "it keeps leading");
     world.sleeps_until_replaced(leader, REPLACED_BY_THE_STORE).await;
     world.is_fenced_by_the_store().await;
     world.stores.redis.restart().await;

@@ -52,7 +52,7 @@ impl World {
 
 /// F30.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_is_restarted_has_forgotten_nothing_that_was_answered() {
+async fn a_restarted_store_keeps_all_acknowledged_changes() {
     let mut world = World::start(OWN).await;
     for (stop, away) in [(Stop::Fast, 0), (Stop::Immediate, 0), (Stop::Immediate, 6)] {
         world.begin_fault();
@@ -143,7 +143,7 @@ async fn waiting_executors(store: &mut PgConnection) -> i64 {
 /// F33, with many jobs that need the locked row. They wait without delaying other jobs, and none of
 /// them is sent twice, although the lock lasts longer than a claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_jobs_of_a_locked_schedule_hold_up_no_other() {
+async fn two_hundred_jobs_of_a_locked_schedule_delay_no_other() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
     world.calm = true;
@@ -190,7 +190,7 @@ async fn two_hundred_jobs_of_a_locked_schedule_hold_up_no_other() {
 /// F33, for all rows that the stages lock. Work that needs none of the locked rows is not delayed.
 /// No job that needs them is lost or sent twice, although the lock lasts longer than a claim.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn locked_states_and_jobs_hold_up_no_other_account() {
+async fn locked_states_and_jobs_delay_no_other_account() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
     world.calm = true;
@@ -245,7 +245,7 @@ fn uuid(id: punctual::domain::ScheduleId) -> sqlx::types::Uuid {
 
 /// F32: users have connections of their own. A call that gets no connection is refused in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_users_who_wait_keep_no_tick_and_no_job_waiting() {
+async fn two_hundred_waiting_users_delay_no_tick_and_no_job() {
     let mut world = World::start(USUAL).await;
     let fields = json!({ "name": world.users.name() });
     let one = schedule("http://example.com/", fields);
@@ -344,7 +344,7 @@ async fn silent_to_all(world: &mut World, span: Duration) {
 
 /// F45.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn outcomes_outlive_a_store_that_is_away_when_they_come() {
+async fn outcomes_outlive_an_outage_of_the_store() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { schedules: 30, settings, ..USUAL }).await;
     let jobs = world.hanging(9, &[3]).await;
@@ -369,7 +369,7 @@ async fn outcomes_outlive_a_store_that_is_away_when_they_come() {
 
 /// F35.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn users_who_hang_up_leave_nothing_behind() {
+async fn users_who_disconnect_leave_nothing_behind() {
     let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
     let batch: Vec<_> = (0..20)
         .map(|_| schedule("http://example.com/", json!({ "name": "left behind" })))

@@ -53,7 +53,7 @@ async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
 
 /// F04: a crash inside the statement that creates jobs and advances ticks rolls back both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_dies_in_the_middle_of_firing_has_fired_all_or_nothing() {
+async fn a_leader_that_dies_during_firing_has_fired_all_or_nothing() {
     let mut world = World::start(USUAL).await;
     let leader = world.leader_of(0).await;
     world.part_of_minute(0.5).await;
@@ -123,7 +123,7 @@ impl World {
 
 /// F05: a leader that is paused longer than its lease changes nothing when it resumes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_sleeps_past_its_lease_changes_nothing_when_it_wakes() {
+async fn a_leader_paused_past_its_lease_changes_nothing_when_it_resumes() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED);
     for shard in [0, 5] {
@@ -207,7 +207,7 @@ impl World {
 
 /// F06: the epoch check in the store rejects a write after the leader's own check has passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_slept_between_check_and_write_is_fenced() {
+async fn a_leader_paused_between_check_and_write_is_fenced() {
     let mut world = World::start(USUAL).await;
     world.wake_a_leader_into_anothers_term().await;
     world.wake_a_leader_after_another_has_fired().await;
@@ -216,7 +216,7 @@ async fn a_leader_that_slept_between_check_and_write_is_fenced() {
 
 /// F07: a leader that is paused for less than its lease keeps its shards and epochs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
+async fn a_leader_paused_for_less_than_its_lease_keeps_leading() {
     let mut world = World::start(USUAL).await;
     let leader = world.leader_of(0).await;
     let before = (world.leaders().await, world.epochs().await);
@@ -229,14 +229,14 @@ async fn a_leader_that_sleeps_for_less_than_its_lease_goes_on() {
     }
     world.end_fault();
     let after = (world.leaders().await, world.epochs().await);
-    assert_eq!(after, before, "no other replica has led, and it has not begun anew");
+    assert_eq!(after, before, "no other replica has led, and the leader has begun no new term");
     world.holds().await;
 }
 
 /// F08: the lease of a paused candidate expires while the leader lives. Then the leader dies, and
 /// the candidate must not lead by its old lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
+async fn a_candidate_whose_lease_ended_during_a_pause_leads_nothing_by_it() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED * 2);
     let leader = world.leader_of(0).await;
@@ -263,7 +263,7 @@ async fn a_candidate_whose_lease_ended_in_its_sleep_leads_nothing_by_it() {
 /// F08: a candidate is paused after it won a shard and before it raised the epoch. The shard goes
 /// to another replica, and the candidate must not take it back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead() {
+async fn a_candidate_paused_past_its_lease_takes_no_shard_of_others() {
     let mut world =
         World::start(Plan { settings: &[("PUNCTUAL_CLUSTER_SHARDS", "24")], ..USUAL }).await;
     world.fires_on(REPLACED * 2);
@@ -288,7 +288,7 @@ async fn a_candidate_that_sleeps_past_its_lease_does_not_take_what_others_lead()
 /// F17, F77: a rolling restart fails no call, repeats no attempt, and delays ticks only by a
 /// hand-over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopped_in_good_order_one_after_the_other_nothing_is_felt() {
+async fn a_rolling_restart_fails_no_call_and_repeats_no_attempt() {
     let mut world = World::start(USUAL).await;
     world.fires_on(Duration::from_millis(2_000 + 1_500));
     world.calm = true;

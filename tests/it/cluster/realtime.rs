@@ -9,7 +9,7 @@ use crate::harness::wait::live_for;
 const LONG: Duration = Duration::from_secs(190);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn minutes_as_they_are_with_a_death_every_half_of_them() {
+async fn real_minutes_with_a_crash_every_half_minute() {
     let mut world = World::start(Plan { factor: 1, schedules: 120, ..USUAL }).await;
     world.fires_on(REPLACED);
     let begun = Instant::now();

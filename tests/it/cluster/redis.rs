@@ -40,7 +40,7 @@ async fn a_queue_that_is_wiped_is_filled_again() {
 
 /// F22: a failover loses the last writes of the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() {
+async fn a_queue_that_lost_the_last_writes_doubles_and_loses_nothing() {
     let mut world = World::start(USUAL).await;
     world.fires_on(Duration::from_secs(10));
     for part in [0.9, 0.1] {
@@ -55,7 +55,7 @@ async fn a_queue_that_has_forgotten_the_last_writes_doubles_and_loses_nothing() 
 
 /// F23: while the queue is down, users are served and ticks fire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_the_queue_users_are_served_and_ticks_go_on() {
+async fn ticks_and_calls_continue_without_the_queue() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
     world.fires_on(GOES_ON);
@@ -68,7 +68,7 @@ async fn without_the_queue_users_are_served_and_ticks_go_on() {
 
 /// F23: the queue is connected but does not respond.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_queue_is_silent_ticks_go_on() {
+async fn ticks_continue_while_the_queue_is_silent() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
     let mut world = World::start(Plan { settings, ..USUAL }).await;
     world.fires_on(GOES_ON);
@@ -82,7 +82,7 @@ async fn while_the_queue_is_silent_ticks_go_on() {
 /// F23: the queue fails and returns repeatedly. The indexes that are built at each change lose and
 /// double nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_queue_that_comes_and_goes_ticks_go_on() {
+async fn ticks_continue_while_the_queue_fails_and_returns() {
     let mut world = World::start(USUAL).await;
     world.fires_on(GOES_ON);
     for _ in 0..5 {
@@ -110,7 +110,7 @@ async fn a_queue_that_answers_late_doubles_and_loses_nothing() {
 
 /// F25: a full queue rejects pushes, but tickets can still be taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_is_full_is_still_emptied() {
+async fn tickets_of_a_full_queue_are_still_taken() {
     let mut world = World::start(USUAL).await;
     let limit = |bytes: &str| {
         let mut set = cmd("CONFIG");

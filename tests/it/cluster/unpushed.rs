@@ -68,7 +68,7 @@ impl World {
 /// F02: the sweeper finds jobs that were fired and not pushed. These jobs have one attempt and
 /// cannot be claimed in the statement that fires them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_whose_leader_dies_before_their_tickets_run_once() {
+async fn jobs_whose_leader_dies_before_it_pushes_their_tickets_run_once() {
     let mut world = World::start(USUAL).await;
     let policies = ["skip", "queue_one"].into_iter().cycle().take(48);
     let once = policies.map(|policy| {
@@ -104,7 +104,7 @@ async fn jobs_whose_leader_dies_before_their_tickets_run_once() {
 /// F02: jobs that were claimed in the statement that fired them lose only one attempt with their
 /// leader, which also executes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn jobs_that_were_started_by_a_leader_that_dies_go_on_with_their_next_attempt() {
+async fn jobs_started_by_a_leader_that_dies_continue_with_their_next_attempt() {
     let mut world = World::start(USUAL).await;
     world.part_of_minute(0.5).await;
     let leader = world.leader_of(0).await;

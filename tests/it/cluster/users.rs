@@ -83,17 +83,17 @@ async fn after_a_delete_is_answered_no_tick_makes_a_job() {
     let is_cancelled = |job: &&Job| job.error.as_deref() == Some("CANCELLED");
     for job in history.jobs.iter().filter(is_cancelled) {
         let hits = history.hits_of(&job.id).count();
-        assert_eq!(hits, job.number as usize, "nothing is sent for what is cancelled: {job:?}");
+        assert_eq!(hits, job.number as usize, "nothing is sent for a cancelled job: {job:?}");
     }
     let found = |id: &str| history.jobs.iter().find(|job| job.id == id).expect("it is readable");
     assert!(is_cancelled(&found(&waiting)), "{:?}", found(&waiting));
-    assert_eq!(found(&running).status, "SUCCESS", "what runs ends as it would have");
+    assert_eq!(found(&running).status, "SUCCESS", "the running job ends by itself");
 }
 
 /// F72: the path and the body of a job have the same version, which I6 checks. It is the version at
 /// the creation of the job, which I7 checks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changed_at_its_tick_a_schedule_runs_as_it_was_or_as_it_is() {
+async fn a_schedule_changed_at_its_tick_runs_the_old_or_the_new_version() {
     let mut world = World::start(ONE_AT_A_TIME).await;
     let url = world.target.url("");
     let changed: Vec<_> = world.schedules.iter().take(15).cloned().collect();
@@ -126,7 +126,7 @@ async fn changed_at_its_tick_a_schedule_runs_as_it_was_or_as_it_is() {
 
 /// F73: a schedule that is switched off around its tick does not fire until it is switched on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn switched_off_at_its_tick_a_schedule_rests_until_it_is_switched_on() {
+async fn a_schedule_disabled_at_its_tick_does_not_fire_until_it_is_enabled() {
     let mut world = World::start(ONE_AT_A_TIME).await;
     let switched: Vec<_> = world.schedules.iter().take(15).cloned().collect();
     for _ in 0..2 {
@@ -214,7 +214,7 @@ async fn a_batch_is_created_as_a_whole_or_not_at_all() {
 
 /// F44: repeated tickets run no job twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tickets_that_come_again_and_again_run_nothing_twice() {
+async fn repeated_tickets_run_no_job_twice() {
     let mut world = World::start(ONE_AT_A_TIME).await;
     let tasks = Tasks::new();
     let settings = RedisSettings::parse(&world.stores.redis.url(), "punctual", None, None);

@@ -86,7 +86,7 @@ fn lost(jobs: &[Job]) -> usize {
 
 /// F40, F41: the jobs of a killed executor continue with their next attempt or fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_jobs_of_a_killed_executor_go_on_or_have_failed() {
+async fn the_jobs_of_a_killed_executor_continue_or_fail() {
     let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
     let jobs = world.hanging(9, &[1, 3]).await;
     let victim = world.holder().await;
@@ -163,7 +163,7 @@ async fn executors_that_die_at_any_step_lose_and_double_nothing() {
 
 /// F43: a job that kills all its workers uses up its attempts and fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_whose_workers_all_die_fails_with_its_last_attempt() {
+async fn a_job_that_kills_all_its_executors_fails_with_its_last_attempt() {
     let mut world = World::start(Plan { schedules: 12, users: 1, ..USUAL }).await;
     let jobs = world.hanging(2, &[3]).await;
     world.begin_fault();
@@ -209,7 +209,7 @@ async fn large_responses_are_cut_and_no_replica_dies_of_them() {
 
 /// F78: a stop during a long attempt ends in time, and another replica continues the job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_during_a_long_attempt_ends_in_time_and_others_go_on_with_it() {
+async fn a_stop_during_a_long_attempt_ends_in_time_and_another_replica_continues() {
     let settings = &[("PUNCTUAL_SHUTDOWN_GRACE_SECONDS", "4")];
     let mut world = World::start(Plan { schedules: 12, settings, ..USUAL }).await;
     let jobs = world.hanging(18, &[3]).await;
@@ -219,7 +219,7 @@ async fn a_stop_during_a_long_attempt_ends_in_time_and_others_go_on_with_it() {
     world.begin_fault();
     world.replicas[leaver].process().terminate();
     let status = world.replicas[leaver].ended(Duration::from_secs(4 + 5)).await;
-    assert_eq!(status.code(), Some(1), "not in order, and it says so");
+    assert_eq!(status.code(), Some(1), "exit status 1: an attempt was cut off");
     world.target.release();
     world.final_within(TAKEN_OVER, &jobs).await;
     world.restart(leaver).await;

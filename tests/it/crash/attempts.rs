@@ -37,7 +37,7 @@ async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder, [u64; 2]) {
 
 /// F40: a job of a killed process continues with its next attempt.
 #[tokio::test]
-async fn a_job_whose_process_is_killed_goes_on_with_its_next_attempt() {
+async fn a_job_of_a_killed_process_continues_with_its_next_attempt() {
     let (job, target, counted) = killed_in_the_middle(3).await;
     assert_eq!((&job["status"], &job["attemptNumber"]), (&json!("SUCCESS"), &json!(2)));
     assert_eq!(job["attempts"][0]["errorCode"], "WORKER_LOST");
@@ -47,7 +47,7 @@ async fn a_job_whose_process_is_killed_goes_on_with_its_next_attempt() {
 
 /// F41: a job of a killed process without a further attempt fails.
 #[tokio::test]
-async fn a_job_whose_only_attempt_is_killed_has_failed() {
+async fn a_job_whose_only_attempt_is_killed_fails() {
     let (job, target, counted) = killed_in_the_middle(1).await;
     assert_eq!((&job["status"], &job["errorCode"]), (&json!("FAILED"), &json!("WORKER_LOST")));
     assert!(job["errorMessage"].as_str().is_some_and(|why| why.contains("lost")), "{job}");
@@ -57,7 +57,7 @@ async fn a_job_whose_only_attempt_is_killed_has_failed() {
 /// F45: an outcome is committed after a lock on the store ends. Writes of the API get 503
 /// meanwhile.
 #[tokio::test]
-async fn an_outcome_outlives_a_store_that_is_locked() {
+async fn an_outcome_outlives_a_locked_store() {
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "60")]);
     let server = installation.serve().await;

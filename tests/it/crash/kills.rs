@@ -67,7 +67,7 @@ async fn create_until_death(api: ApiClient, url: String, history: Arc<Mutex<Hist
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_again_and_again_under_load_it_loses_and_doubles_nothing() {
+async fn repeated_kills_under_load_lose_and_double_nothing() {
     let dice = Random::seeded(seed());
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);
@@ -108,7 +108,7 @@ async fn killed_again_and_again_under_load_it_loses_and_doubles_nothing() {
 
 /// F75: a batch is created completely or not at all, whenever the server dies.
 #[tokio::test]
-async fn killed_in_the_middle_of_a_bulk_create_it_has_all_or_nothing() {
+async fn a_kill_during_a_bulk_create_leaves_all_or_nothing() {
     let dice = Random::seeded(seed());
     let mut installation = Installation::new(&[]);
     let one = |place: usize| schedule("http://example.com/", json!({ "name": format!("{place}") }));

@@ -19,7 +19,7 @@ fn wall() -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_at_the_full_minute_each_tick_has_one_job() {
+async fn after_a_kill_at_the_full_minute_each_tick_has_one_job() {
     let dice = Random::seeded(wall().subsec_nanos().into());
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);

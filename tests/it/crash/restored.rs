@@ -13,7 +13,8 @@ use crate::harness::recorder::Recorder;
 
 /// Runs a statement or a command of the program `sqlite3` on a file.
 fn sqlite3(file: &Path, what: &str) -> String {
-    let output = Command::new("sqlite3").arg(file).arg(what).output().expect("there is sqlite3");
+    let output =
+        Command::new("sqlite3").arg(file).arg(what).output().expect("sqlite3 is installed");
     assert!(output.status.success(), "{what}: {output:?}");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
@@ -33,7 +34,7 @@ async fn skip(api: &ApiClient, schedule: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_of_the_file_goes_on_where_nothing_runs_twice() {
+async fn a_restored_file_continues_and_runs_nothing_twice() {
     let target = Recorder::start().await;
     let mut one = Installation::new(&[]);
     let mut server = one.serve().await;
@@ -85,5 +86,5 @@ async fn a_store_without_a_start_is_no_backup() {
     let one = Installation::new(&[]);
     let (status, said) = complaint(one.command(&["restored"])).await;
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.contains("nothing was ever started on it"), "{said}");
+    assert!(said.contains("no service has ever used this store"), "{said}");
 }

@@ -85,7 +85,7 @@ async fn is_outlived(installation: &mut Installation, disk: impl Disk) {
     assert_eq!(create.status, 503, "{create:?}");
     assert_eq!(create.body["error"]["code"], "SERVICE_UNAVAILABLE");
     target.release();
-    assert_eq!(api.job(&running).await["id"], running.as_str(), "reading goes on");
+    assert_eq!(api.job(&running).await["id"], running.as_str(), "reads continue");
 
     disk.clear(&server);
     let job = api.finished(&running).await;
@@ -94,13 +94,13 @@ async fn is_outlived(installation: &mut Installation, disk: impl Disk) {
     let next = trigger.data().as_str().expect("an id");
     assert_eq!(api.finished(next).await["status"], "SUCCESS");
     let all = api.get("/v1/schedules").await;
-    assert_eq!(all.data().as_array().map(Vec::len), Some(1), "what was refused is not there");
+    assert_eq!(all.data().as_array().map(Vec::len), Some(1), "the refused schedules do not exist");
     let jobs = api.jobs("").await;
     assert_eq!((jobs.len(), target.count()), (2, 2));
 }
 
 #[tokio::test]
-async fn a_full_disk_is_answered_and_outlived() {
+async fn the_service_survives_a_full_disk() {
     if !Tmpfs::is_possible() {
         println!("this machine lets no process mount a disk; the limit on files is tested alone");
         return;
@@ -118,7 +118,7 @@ async fn a_full_disk_is_answered_and_outlived() {
 }
 
 #[tokio::test]
-async fn a_limit_on_files_is_answered_and_outlived() {
+async fn the_service_survives_a_limit_on_file_sizes() {
     let mut installation = Installation::new(&[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "60")]);
     // Without this signal, which would end the process, writes fail as on a full disk.
     installation.serve_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""]);

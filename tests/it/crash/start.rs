@@ -33,7 +33,7 @@ async fn a_second_server_on_the_same_file_is_refused() {
     let server = installation.serve().await;
     refused(installation.command(&["serve"]), &["another server", "punctual.db"]).await;
     let api = installation.client(&server);
-    assert_eq!(api.get("/v1/schedules").await.status, 200, "the first one goes on");
+    assert_eq!(api.get("/v1/schedules").await.status, 200, "the first server continues");
     // Commands of operators work while the server runs.
     assert!(installation.run(&["account", "list"]).contains("first"));
     // The lock is released when its process ends in any way.
@@ -42,7 +42,7 @@ async fn a_second_server_on_the_same_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_told_with_its_setting() {
+async fn a_port_in_use_is_reported_with_its_setting() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
     let installation = Installation::new(&[]);
@@ -56,7 +56,7 @@ async fn a_port_in_use_is_told_with_its_setting() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_left_alone() {
+async fn a_file_that_is_not_a_database_is_left_alone() {
     let installation = Installation::new(&[]);
     let text = "Dear diary, this is no database. ".repeat(400);
     for file in ["-wal", "-shm"] {
@@ -69,7 +69,7 @@ async fn a_file_that_is_no_database_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_is_told() {
+async fn a_damaged_database_is_reported() {
     let installation = Installation::new(&[]);
     let path = installation.file();
     let mut store = open(&path).await;
@@ -85,7 +85,7 @@ async fn a_damaged_database_is_told() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_is_told() {
+async fn a_folder_that_cannot_be_made_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("file");
     fs::write(&file, "in the way").expect("written");
@@ -97,12 +97,12 @@ async fn a_folder_that_cannot_be_made_is_told() {
 }
 
 #[tokio::test]
-async fn a_store_in_a_folder_that_is_not_there_is_told() {
+async fn a_store_in_a_folder_that_is_not_there_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("missing/punctual.db");
     let mut command = binary(folder.path());
     command.arg("serve").env("PUNCTUAL_STORE_URL", format!("sqlite:{}", path.display()));
-    refused(command, &["no folder", "missing", "make it first"]).await;
+    refused(command, &["no folder", "missing", "create it first"]).await;
 }
 
 #[tokio::test]

@@ -53,9 +53,14 @@ async fn a_stop_ends_with_the_grace_period_whatever_the_target_does() {
     let asked = Instant::now();
     server.terminate();
     let status = server.ended(Duration::from_secs(4) + SLACK).await;
-    assert_eq!(status.code(), Some(1), "not in order, and it says so: {:?}", server.log());
+    assert_eq!(
+        status.code(),
+        Some(1),
+        "exit status 1, because an attempt was cut off: {:?}",
+        server.log()
+    );
     assert!(target.hits()[0].answered.is_none());
-    println!("ended {:?} after it was asked to", asked.elapsed());
+    println!("ended {:?} after the signal", asked.elapsed());
 
     target.release();
     let server = installation.serve().await;
@@ -70,7 +75,7 @@ async fn a_stop_ends_with_the_grace_period_whatever_the_target_does() {
 
 /// F77: clean stops under load lose and repeat no attempt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn restarts_in_good_order_repeat_nothing() {
+async fn clean_restarts_repeat_nothing() {
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);
     let mut history = History::default();

@@ -147,7 +147,7 @@ async fn a_deletion_that_stopped_in_the_middle_is_repeated() {
 }
 
 #[tokio::test]
-async fn a_selection_tells_what_was_changed_and_offers_the_way_back() {
+async fn a_selection_reports_its_changes_and_offers_undo() {
     let (service, ann) = with_owner(&[]).await;
     let api = key_of(&service, &ann, "deploy").await;
     let one = api.create("https://a.example/", json!({ "name": "One" })).await;

@@ -160,7 +160,7 @@ async fn two_imports_are_in_work_at_once() {
 }
 
 #[tokio::test]
-async fn an_import_beyond_two_is_answered_with_a_page_that_says_so() {
+async fn a_third_concurrent_import_is_answered_with_an_error_page() {
     let (service, ann) = with_owner(&[]).await;
     // Two imports wait for the lock of the store, so the third one finds no place for a second.
     let mut store = service.store().await;

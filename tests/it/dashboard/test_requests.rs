@@ -99,7 +99,7 @@ async fn a_signed_request_is_signed() {
 }
 
 #[tokio::test]
-async fn failures_are_told_in_plain_words() {
+async fn failures_are_reported_in_plain_words() {
     let (service, ann) = with_owner(&[]).await;
     let url = service.target.url("/hang");
     let page = ann.post(NEW, &form(&url, &[("timeoutSeconds", "1")])).await;

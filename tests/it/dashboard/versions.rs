@@ -134,7 +134,7 @@ async fn an_old_version_that_is_no_longer_allowed_is_refused() {
 }
 
 #[tokio::test]
-async fn many_versions_are_paged_and_pruned_ones_are_told() {
+async fn many_versions_are_paged_and_pruned_ones_are_reported() {
     let (service, ann) = with_owner(&[]).await;
     let page = create(&ann, &[]).await;
     for number in 1..=22 {
@@ -171,7 +171,7 @@ async fn keys_are_named() {
 }
 
 #[tokio::test]
-async fn versions_of_other_accounts_are_not_there() {
+async fn versions_of_other_accounts_are_not_found() {
     let (service, ann) = with_owner(&[]).await;
     let foreign = service.api.create("https://a.example/", json!({})).await;
     let [(version, _)] = &stored(&service).await[..] else { panic!("one version") };

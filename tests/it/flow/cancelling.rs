@@ -65,7 +65,11 @@ async fn the_attempts_of_a_deleted_account_are_aborted() {
     };
     let left = until("the target is left", ended).await;
     assert!(left - asked < ABORTED_WITHIN, "{:?}", left - asked);
-    assert_eq!(service.target.hits_of(&others)[0].ended, None, "it goes on");
+    assert_eq!(
+        service.target.hits_of(&others)[0].ended,
+        None,
+        "the attempt of the other account continues"
+    );
     service.target.release();
     let job = stranger.finished(&others).await;
     assert_eq!(end(&job), ("SUCCESS", None, 1));

@@ -59,7 +59,7 @@ async fn they_start_while_the_queue_is_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn those_that_there_is_no_room_for_wait_in_the_queue() {
+async fn jobs_without_a_free_slot_wait_in_the_queue() {
     let core = Core::start(Plans::default()).await;
     let executor = core.executor(narrow());
     let schedules = core.schedules(Some(&executor));

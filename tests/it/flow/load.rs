@@ -121,7 +121,7 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     .await;
     assert_eq!(refused["statusCode"], 429);
     let all = service.api.jobs("").await;
-    assert_eq!(all.len(), LIMIT + 1, "that of the user, and what the key's limit lets through");
+    assert_eq!(all.len(), LIMIT + 1, "the user's job, and the jobs within the limit of the key");
 }
 
 /// The number of schedules of one account that are due at once.
@@ -190,7 +190,7 @@ async fn many_due_ticks_of_one_account_hide_none_of_another() {
 /// Architecture, "Cost": while 5,000 long jobs of one account are due, the start lag of another
 /// account stays within twice its idle value.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_burst_of_one_account_does_not_hold_up_another() {
+async fn a_burst_of_one_account_does_not_delay_another() {
     let mut service = Service::start().await;
     let quiet_target = Recorder::start().await;
     make_noise(&service, NOISE).await;

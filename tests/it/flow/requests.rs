@@ -14,7 +14,7 @@ async fn sent(service: &Service, fields: serde_json::Value) -> (Hit, serde_json:
 }
 
 #[tokio::test]
-async fn a_request_says_whose_it_is() {
+async fn a_request_names_its_schedule_and_job() {
     let service = Service::start().await;
     let (hit, job) = sent(&service, json!({})).await;
     let version = concat!("Punctual/", env!("CARGO_PKG_VERSION"));

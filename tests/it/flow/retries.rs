@@ -60,7 +60,7 @@ async fn a_final_status_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn expected_status_codes_decide_what_succeeds() {
+async fn expected_status_codes_decide_about_success() {
     let service = Service::start().await;
     for (path, expected, status) in [
         ("/seq/500", Some("500"), "SUCCESS"),

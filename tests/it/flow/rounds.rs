@@ -25,7 +25,7 @@ const SHARDS: u16 = 12;
 const A_WHILE: Duration = Duration::from_millis(600);
 
 #[tokio::test]
-async fn shards_that_wait_for_a_turn_are_not_served_again_and_again() {
+async fn shards_that_wait_for_a_turn_are_not_served_repeatedly() {
     let service = Service::start().await;
     let queue = Arc::new(WatchedQueue::default());
     queue.silence(Some(ShardId(0)));
@@ -40,7 +40,7 @@ async fn shards_that_wait_for_a_turn_are_not_served_again_and_again() {
         }
     };
     let beside = async {
-        until("the silent shard is asked", async || (queue.looks() > 0).then_some(())).await;
+        until("the silent shard is read", async || (queue.looks() > 0).then_some(())).await;
         live_for(A_WHILE).await;
         let looks = queue.looks();
         queue.silence(None);
@@ -62,7 +62,7 @@ async fn while_the_time_is_unknown_the_leader_pauses_between_its_rounds() {
     leader.run_once(clock.now()).await.expect("served");
     let monotonic = i64::try_from(clock.monotonic().as_micros()).expect("a short time");
     clock.follow(clock.now().as_millis() * 1_000 - monotonic, clock.monotonic());
-    assert!(!clock.is_believed(), "the time is over for which it was told");
+    assert!(!clock.is_believed(), "the last sample of the time has expired");
     let now = clock.now();
     let pause = leader.run_once(now).await.expect("served");
     assert!(matches!(pause, Pause::Until(at) if at > now), "{pause:?} at {now}");
@@ -103,7 +103,7 @@ async fn a_schedule_of_a_replica_without_the_queue_fires_within_two_seconds() {
 /// Once all replicas reach the queue, the leader relies on hints and no longer compares its whole
 /// indexes again and again.
 #[tokio::test]
-async fn with_hints_of_all_replicas_the_index_is_not_compared_again_and_again() {
+async fn with_hints_of_all_replicas_the_index_is_not_compared_repeatedly() {
     let service = Service::start().await;
     let queue = Arc::new(WatchedQueue::default());
     let context = context(&service, queue, harness::SHARDS);

@@ -29,7 +29,7 @@ async fn signed(service: &Service, path: &str, fields: Value) -> Vec<Hit> {
 }
 
 #[tokio::test]
-async fn whatever_is_sent_is_signed() {
+async fn every_request_is_signed() {
     let service = Service::start().await;
     let secrets = service.signing_secrets().await;
     assert_eq!(secrets.len(), 1);
@@ -143,7 +143,7 @@ async fn accounts_sign_with_secrets_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_read_fails_what_it_is_to_sign() {
+async fn an_unreadable_secret_fails_the_jobs_that_it_signs() {
     let mut service = Service::start().await;
     service
         .restart(async |store| {

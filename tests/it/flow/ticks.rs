@@ -86,7 +86,7 @@ async fn a_schedule_runs_at_the_next_minute() {
 }
 
 #[tokio::test]
-async fn missed_ticks_run_as_the_policy_says() {
+async fn missed_ticks_run_according_to_the_policy() {
     let mut service = Service::start().await;
     let mut schedules = Vec::new();
     for policy in ["last", "all", "skip"] {
@@ -101,7 +101,7 @@ async fn missed_ticks_run_as_the_policy_says() {
                 > Duration::from_secs(60)
         };
         let (caught_up, on_time): (Vec<_>, Vec<_>) = jobs.iter().partition(late);
-        assert!(!on_time.is_empty(), "{policy}: what is up to a minute late always runs");
+        assert!(!on_time.is_empty(), "{policy}: ticks up to a minute late always run");
         let skipped: u64 = skips_of(&service, schedule).await.iter().map(|(_, count)| count).sum();
         let missed = caught_up.len() as u64 + skipped;
         assert!((5..=7).contains(&missed), "{policy}: {missed}");

@@ -1,4 +1,4 @@
-//! An OpenID provider on a real socket. It signs in the person whom the test names, without asking.
+//! An OpenID provider on a real socket. It signs in the person that the test names, without a form.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -114,7 +114,7 @@ impl OpenIdServer {
         Self { state, task }
     }
 
-    /// Returns the state, to look at it or to change it.
+    /// Returns the state, to read or to change it.
     pub fn state(&self) -> MutexGuard<'_, OpenIdState> {
         locked(&self.state)
     }

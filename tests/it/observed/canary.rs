@@ -68,7 +68,7 @@ async fn its_ticks_run_though_nothing_else_may_be_called() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_comes_twice_is_counted() {
+async fn a_duplicate_request_is_counted() {
     let mut installation = installation();
     let server = installation.serve().await;
     let operations = ApiClient::new(server.operations_address().expect("it serves"), "");
@@ -108,7 +108,7 @@ async fn a_canary_that_is_switched_off_rests() {
     .await;
     server.kill();
     let _server = installation.serve().await;
-    within(PATIENCE, "it goes on", async || {
+    within(PATIENCE, "the canary continues", async || {
         let accounts = installation.run(&["account", "list"]);
         let its = accounts.lines().find(|line| line.contains("punctual-canary"));
         its.expect("it is there").contains("active").then_some(())

@@ -27,7 +27,7 @@ async fn a_job_that_is_held_as_its_schedule_wants_does_not_start_late() {
     })
     .await;
     assert_eq!(target.count(), 1, "the first one hangs");
-    assert!(server.counter("punctual_ticks_fired_total").await >= 2, "what is held was fired");
+    assert!(server.counter("punctual_ticks_fired_total").await >= 2, "the held tick was fired");
     assert!(server.counter("punctual_firing_lag_seconds_count").await >= 2);
     target.release();
     within(PATIENCE, "the held one runs", async || (target.count() >= 2).then_some(())).await;

@@ -37,7 +37,7 @@ async fn end(mut child: Child) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_tells_a_service_that_keeps_its_promises_from_one_that_does_not() {
+async fn it_distinguishes_a_service_that_keeps_its_promises() {
     let mut installation = Installation::new(&[]);
     let server = installation.serve().await;
     let (recorder, port) = (Recorder::start().await, free_port());
@@ -88,7 +88,7 @@ async fn it_leaves_nothing_behind_when_it_is_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_says_why_it_cannot_begin() {
+async fn a_verification_that_cannot_begin_has_a_reason() {
     let mut installation = Installation::new(&[]);
     let server = installation.serve().await;
     let target = "http://127.0.0.1:1/";

@@ -135,7 +135,7 @@ async fn an_idle_connection_is_closed_within_seconds() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_connections_shorter_is_believed() {
+async fn the_keep_alive_timeout_of_a_server_is_respected() {
     let keep = |timeout| {
         format!("HTTP/1.1 200 OK\r\nKeep-Alive: timeout={timeout}\r\nContent-Length: 2\r\n\r\nok")
     };

@@ -115,7 +115,7 @@ async fn no_spelling_of_an_inside_url_reaches_the_inside() {
 }
 
 #[tokio::test]
-async fn a_url_is_refused_when_it_is_given_with_the_words_of_the_contract() {
+async fn a_url_is_refused_at_once_with_the_message_of_the_contract() {
     let caller = Caller::strictly(OutboundSettings::default());
     let refused = |url: &str| caller.client.check(url).expect_err(url);
     assert_eq!(refused("http://0x7f.1/"), RefusedUrl::DisallowedAddress);

@@ -47,7 +47,11 @@ async fn rebinding_never_reaches_the_inside() {
         let url = format!("http://{name}:{}/", public.port());
         assert_eq!(response(caller.get(&url).await).status, 200);
         failure(caller.get(&url).await, ErrorCode::BlockedAddress, false);
-        assert_eq!(dns.asked(&name), 2, "each answer is judged, and no name is asked for twice");
+        assert_eq!(
+            dns.asked(&name),
+            2,
+            "each answer is checked, and no name is resolved twice for one request"
+        );
     }
     assert_eq!((public.connections(), inside.connections()), (500, 0));
 }
@@ -125,7 +129,7 @@ async fn names_that_lead_nowhere_say_so() {
 }
 
 #[tokio::test]
-async fn reserved_names_are_not_asked_for() {
+async fn reserved_names_are_not_resolved() {
     let dns = Dns::start().await;
     dns.script("x.invalid", [Answer::addresses(&["127.0.0.2"], 60)]);
     dns.script("x.localhost", [Answer::addresses(&["127.0.0.2"], 60)]);

@@ -169,7 +169,7 @@ async fn an_answer_that_is_not_http_is_a_network_error() {
 }
 
 #[tokio::test]
-async fn heads_beyond_measure_fail_cleanly() {
+async fn oversized_heads_fail_cleanly() {
     let status_line = format!("HTTP/1.1 200 {}\r\n\r\n", "x".repeat(1_024 * 1_024));
     let one_large = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1_024 * 1_024));
     let many: String = (0..10_000).map(|number| format!("x-{number}: v\r\n")).collect();
@@ -280,7 +280,7 @@ async fn an_answer_before_the_body_was_read_is_an_answer() {
 }
 
 #[tokio::test]
-async fn the_time_is_told_by_phases() {
+async fn the_time_is_reported_by_phases() {
     let target = Target::start(ALLOWED, |mut peer: Peer| async move {
         loop {
             peer.request().await?;

@@ -36,7 +36,7 @@ async fn call(authority: &Authority, config: ServerConfig, name: &str) -> Exchan
 }
 
 #[tokio::test]
-async fn a_valid_certificate_is_believed() {
+async fn a_valid_certificate_is_accepted() {
     let authority = Authority::new("Trusted");
     let exchange = call(&authority, authority.server(&["good.test"]), "good.test").await;
     assert!(exchange.timings.connect_ms.is_some());
@@ -55,7 +55,7 @@ async fn a_valid_certificate_is_believed() {
 }
 
 #[tokio::test]
-async fn an_invalid_certificate_is_final_and_says_why() {
+async fn an_invalid_certificate_is_a_final_failure_with_its_reason() {
     let authority = Authority::new("Trusted");
     let stranger = Authority::new("Stranger");
     for (config, words) in [

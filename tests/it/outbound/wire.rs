@@ -11,7 +11,7 @@ use crate::harness::target::Target;
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[tokio::test]
-async fn a_request_is_framed_once_and_says_who_sends_it() {
+async fn a_request_is_framed_once_and_names_its_sender() {
     let target = Target::answering(ALLOWED, OK).await;
     let caller = Caller::new();
     response(caller.get(&target.url("/a%20b?x=%0d%0ay#fragment")).await);
@@ -26,7 +26,7 @@ async fn a_request_is_framed_once_and_says_who_sends_it() {
 }
 
 #[tokio::test]
-async fn a_body_has_its_exact_length_and_none_is_said_to_be_none() {
+async fn a_body_has_its_exact_length_and_an_absent_one_has_length_zero() {
     let target = Target::answering(ALLOWED, OK).await;
     let caller = Caller::new();
     response(caller.send(post(&target.url("/"), "0123456789"), AMPLE).await);

@@ -104,7 +104,7 @@ async fn before_and_after_installing_all_is_well_and_nothing_is_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_finding_is_told_with_a_remedy() {
+async fn each_finding_is_reported_with_a_remedy() {
     let redis = RedisServer::start(&["--maxmemory", "100mb"]).await;
     let policy = |policy: &str| {
         let mut set = redis::cmd("CONFIG");
@@ -130,7 +130,7 @@ async fn each_finding_is_told_with_a_remedy() {
 
 /// The rights that the README names are sufficient, and fewer are not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rights_that_are_missing_are_told() {
+async fn missing_rights_are_reported() {
     let redis = RedisServer::start(&[]).await;
     let world = World::new(&[]).await;
     let keys = format!("~{}:*", world.prefix);

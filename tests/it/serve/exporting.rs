@@ -88,7 +88,7 @@ async fn an_export_names_corrupt_fields(one: &Installation, kinds: &BTreeMap<Str
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_says_what_the_api_says() {
+async fn an_export_equals_the_answers_of_the_api() {
     let target = Recorder::start().await;
     let mut one = Installation::new(&[]);
     one.run(&["account", "create", "other"]);

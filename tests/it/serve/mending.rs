@@ -93,7 +93,7 @@ async fn a_password_file_can_be_mended() {
 
 /// F19: a replica with another number of shards serves nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_number_of_shards_is_not_served() {
+async fn a_replica_with_another_number_of_shards_serves_nothing() {
     let world = World::new(&[]).await;
     let replica = world.replica(&[]).await;
     let mut other = world.start(&[("PUNCTUAL_CLUSTER_SHARDS", "64")]).await;

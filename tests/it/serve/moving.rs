@@ -287,7 +287,7 @@ async fn the_owner_of_the_database_is_enough() {
 
 /// The source runs between two copies. The second copy brings new, changed and deleted rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_later_copy_brings_what_has_changed() {
+async fn a_later_copy_moves_the_changes() {
     let target = Recorder::start().await;
     let (world, mut one) = (World::new(&[]).await, Installation::new(&[]));
     let mut server = one.serve().await;
@@ -315,7 +315,7 @@ async fn a_later_copy_brings_what_has_changed() {
     let rows = copied(&world, &one);
     let written: u64 = rows.iter().map(|(.., written)| written).sum();
     // The lease of the second process is new, too, and the job is counted in an hour.
-    assert!((1..14).contains(&written), "only what has changed: {rows:?}");
+    assert!((1..14).contains(&written), "only changed rows: {rows:?}");
     let replica = world.replica(&[]).await;
     let api = replica.client(&one.key);
     let moved = everything(&api).await;
@@ -363,7 +363,7 @@ async fn unfinished_jobs_come_to_their_end() {
 
 /// The next ticks fire once and on time, and earlier ticks are not repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ticks_go_on_where_they_were() {
+async fn ticks_continue_where_they_were() {
     const SCHEDULES: usize = 30;
     let target = Recorder::start().await;
     let (world, mut one) = (World::new(&[]).await, Installation::new(&[]));
@@ -507,7 +507,7 @@ async fn a_copy_is_refused_where_it_would_do_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_difference_is_told() {
+async fn a_difference_is_reported() {
     let (world, one) = (World::new(&[]).await, Installation::new(&[]));
     world.run(&["migrate"]);
     run(

@@ -100,7 +100,7 @@ async fn work_without_a_worker_is_late() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_that_are_away_are_named() {
+async fn unavailable_servers_are_named() {
     let world = World::new(&[]).await;
     let replica = world.replica(&[]).await;
     for (setting, option, url, left) in [

@@ -4,7 +4,7 @@
 use super::world::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn urls_that_are_none_are_told_all_at_once() {
+async fn urls_that_are_none_are_reported_all_at_once() {
     let world = World::new(&[]).await;
     let wrong = [
         ("PUNCTUAL_STORE_URL", "mysql://u:hunter2@h/d"),
@@ -21,11 +21,11 @@ async fn urls_that_are_none_are_told_all_at_once() {
         assert!(said.contains("store.url") && !said.contains("hunter2"), "{said}");
     }
     let said = world.refusal(2, &[("PUNCTUAL_QUEUE_URL", "memory:")]).await;
-    assert!(said.contains("does not go with the others"), "{said}");
+    assert!(said.contains("does not fit the other two settings"), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_that_cannot_open_what_is_stored_are_refused() {
+async fn keys_that_cannot_decrypt_the_stored_secrets_are_refused() {
     let world = World::new(&[]).await;
     let said = world.refusal(1, &[("PUNCTUAL_SECRETS_KEYS", "")]).await;
     assert!(said.contains("set secrets.keys_file or secrets.keys"), "{said}");

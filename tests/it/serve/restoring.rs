@@ -22,7 +22,7 @@ async fn jobs(api: &ApiClient) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dump_goes_on_where_nothing_runs_twice() {
+async fn a_restored_dump_continues_and_runs_nothing_twice() {
     const SCHEDULES: usize = 12;
     let target = Recorder::start().await;
     let mut world = World::new(&[]).await;
@@ -73,7 +73,7 @@ async fn a_dump_goes_on_where_nothing_runs_twice() {
     let new = api.trigger(&schedules[0]).await;
     assert_eq!(api.finished(&new).await["status"], "SUCCESS");
     let [sent] = &target.hits_of(&new)[..] else { panic!("one request") };
-    assert_eq!(sent.header("x-token"), "of-the-target", "the keys fit what was restored");
+    assert_eq!(sent.header("x-token"), "of-the-target", "the keys fit the restored store");
     assert_eq!(jobs(&api).await.len(), 2, "no tick of before was caught up");
     replica.stop().await;
 }

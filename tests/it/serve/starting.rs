@@ -21,7 +21,7 @@ fn parts(url: &str) -> (String, impl Fn(u16) -> String + use<>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_may_come_later_in_any_order() {
+async fn servers_may_start_later_in_any_order() {
     let mut world = World::new(&[]).await;
     let database = parts(&world.database.url());
     let redis = parts(&shared("PUNCTUAL_TEST_REDIS"));
@@ -53,7 +53,7 @@ async fn servers_may_come_later_in_any_order() {
 /// A ready replica stays ready without the queue and the cluster, because the API works without
 /// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_goes_away_later_does_not_take_readiness_along() {
+async fn a_later_outage_of_the_queue_does_not_end_readiness() {
     let mut redis = RedisServer::start(&[]).await;
     let mut world = World::new(&[]).await;
     world.set("PUNCTUAL_QUEUE_URL", redis.url());
@@ -66,7 +66,7 @@ async fn a_queue_that_goes_away_later_does_not_take_readiness_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_with_another_password_is_told() {
+async fn a_queue_with_another_password_is_reported() {
     let redis = RedisServer::start(&[]).await;
     let mut world = World::new(&[]).await;
     world.set("PUNCTUAL_QUEUE_URL", redis.url_with("wrong-one"));
@@ -80,7 +80,7 @@ async fn a_queue_with_another_password_is_told() {
 
 /// F25: a replica that starts waits until the queue has free memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_without_room_is_waited_for() {
+async fn a_start_waits_for_a_full_queue() {
     let redis = RedisServer::start(&["--maxmemory", "100kb"]).await;
     let mut world = World::new(&[]).await;
     world.set("PUNCTUAL_QUEUE_URL", redis.url());
@@ -93,7 +93,7 @@ async fn a_queue_without_room_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_only_reads_is_told() {
+async fn a_queue_that_only_reads_is_reported() {
     let redis = RedisServer::start(&["--replicaof", "127.0.0.1 1"]).await;
     let mut world = World::new(&[]).await;
     world.set("PUNCTUAL_QUEUE_URL", redis.url());
@@ -107,7 +107,7 @@ async fn a_queue_that_only_reads_is_told() {
 
 /// F26: a replica warns about a queue that may evict entries.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_queue_that_throws_entries_away_is_warned_of() {
+async fn a_queue_that_may_evict_entries_causes_a_warning() {
     let redis = RedisServer::start(&["--maxmemory-policy", "allkeys-lru"]).await;
     let mut world = World::new(&[]).await;
     world.set("PUNCTUAL_QUEUE_URL", redis.url());
@@ -116,7 +116,7 @@ async fn a_queue_that_throws_entries_away_is_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_refuses_the_user_is_told() {
+async fn a_cluster_that_refuses_the_user_is_reported() {
     let mut world = World::new(&[]).await;
     let servers = shared("PUNCTUAL_TEST_ETCD");
     let url = servers.replacen("etcd://", "etcd://me:hunter2@", 1);
@@ -129,7 +129,7 @@ async fn a_cluster_that_refuses_the_user_is_told() {
 
 /// A replica does not lead under the prefix of another installation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_prefix_of_another_installation_is_told() {
+async fn a_prefix_of_another_installation_is_reported() {
     let mut world = World::new(&[]).await;
     let owner = world.replica(&[]).await;
     let other = World::new(&[]).await;

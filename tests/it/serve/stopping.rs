@@ -21,7 +21,7 @@ async fn count(connection: &mut PgConnection, query: &'static str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn it_says_so_hands_its_shards_over_and_lets_attempts_end() {
+async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
     let target = Recorder::start().await;
     let settings =
         [("PUNCTUAL_CLUSTER_LEASE_SECONDS", "30"), ("PUNCTUAL_SHUTDOWN_GRACE_SECONDS", "16")];
@@ -53,7 +53,7 @@ async fn it_says_so_hands_its_shards_over_and_lets_attempts_end() {
         (new.shards().await.len() == usize::from(SHARDS)).then_some(())
     })
     .await;
-    println!("handed over {:?} after it was told", told.elapsed());
+    println!("handed over {:?} after the signal", told.elapsed());
     // Both attempts are still running.
     let api = new.client(&key);
     assert_eq!(api.job(&slow).await["status"], "RUNNING");

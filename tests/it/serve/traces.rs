@@ -232,7 +232,7 @@ async fn a_collector_may_want_tls_and_a_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_collector_targets_are_told_nothing() {
+async fn without_a_collector_targets_get_no_traceparent() {
     let world = World::new(&[]).await;
     let key = world.key();
     let target = content().await;

@@ -133,7 +133,7 @@ async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
 
 /// From version 3 on, secrets are encrypted. A replica of version 2 would send them encrypted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn older_replicas_are_stopped_before_what_they_cannot_read_is_written() {
+async fn older_replicas_are_stopped_before_an_incompatible_migration() {
     let world = World::new(&[]).await;
     let mut beside = world.beside().await;
     let mut known = punctual::store::migrations::postgres();

@@ -6,7 +6,7 @@ use super::start;
 use crate::api::harness::Service;
 
 #[tokio::test]
-async fn blanks_around_a_key_are_none_of_it_and_all_else_is() {
+async fn blanks_around_a_key_are_ignored_and_all_else_is_part_of_it() {
     let service = Service::start().await;
     let served = start(service.router.clone(), ServeLimits::default()).await;
     let key = &service.key;

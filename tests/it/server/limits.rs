@@ -71,7 +71,7 @@ async fn clients_beyond_the_cap_wait_their_turn() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_answer_is_given_up() {
+async fn a_client_that_reads_no_answer_is_disconnected() {
     let large = || async { vec![b'x'; 64 << 20] };
     let router = Router::new().route("/", get(|| async { "ok" })).route("/large", get(large));
     let write_stall = Duration::from_millis(300);

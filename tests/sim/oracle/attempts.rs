@@ -60,7 +60,7 @@ fn hits(seen: &Seen) -> Vec<&'static str> {
             broken.push("TICK-3: a hit before its time");
         }
         if hit.scheduled_at != job.scheduled_run_at {
-            broken.push("a hit tells another time");
+            broken.push("a hit states another time");
         }
         let path = format!("/{}/", hit.body);
         if !job.endpoint.ends_with(&hit.path) || !hit.path.starts_with(&path) {
@@ -100,7 +100,7 @@ fn agrees(world: &World, seen: &Seen, attempt: &Attempt) -> Option<&'static str>
         _ => false,
     };
     if !agrees {
-        return Some("an attempt tells another story than the target");
+        return Some("an attempt differs from the record of the target");
     }
     (attempt.status_code.is_some() && !was_sent).then_some("an answer to a request never sent")
 }

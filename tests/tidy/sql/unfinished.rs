@@ -1,6 +1,6 @@
 //! The index of unfinished jobs by account is partial, so that PostgreSQL never prefers it for a
-//! look by id, and then reads all of it for each job. A statement that is to use the index must
-//! state the index's condition.
+//! lookup by id, which would read the whole index for each job. A statement that uses the index
+//! must state the index's condition.
 
 use super::{STORES, statements_of};
 use crate::tree::{Finding, Tree};
@@ -8,7 +8,7 @@ use crate::tree::{Finding, Tree};
 /// The condition of the index in the migrations of PostgreSQL.
 const CONDITION: &str = "status < 2";
 
-/// Finds statements that look for unfinished jobs by account alone, without the condition.
+/// Finds statements that search unfinished jobs by account alone, without the condition.
 fn check(tree: &Tree) -> Vec<Finding> {
     let statements = STORES.into_iter().flat_map(|store| statements_of(tree, store));
     let is_of_postgres = |path: &str| !path.starts_with("src/store/sqlite/");
@@ -18,9 +18,9 @@ fn check(tree: &Tree) -> Vec<Finding> {
     beside.map(|(file, line, statement)| Finding::at(file, line, what(statement))).collect()
 }
 
-/// Returns `true` if a statement looks for unfinished jobs by account and neither by id, which may
-/// stand in a part that the code fills in, nor with the index's condition. A statement that names
-/// its index is one of SQLite.
+/// Returns `true` if a statement searches unfinished jobs by account, and neither by id (which may
+/// be in a part that the code inserts) nor with the index's condition. A statement that names its
+/// index is one of SQLite.
 fn is_beside_index(statement: &str) -> bool {
     let reads = ["FROM runs", "UPDATE runs", "JOIN runs"].iter().any(|part| {
         let mut after = statement.split(part).skip(1);

@@ -1,4 +1,4 @@
-//! What a bulk action does, and to which schedules.
+//! The kind of a bulk action, and its target schedules.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -90,8 +90,8 @@ pub(super) enum Targets {
 }
 
 impl Targets {
-    /// Reads the ticked boxes, or the choice of all that match, and the position in a form that goes
-    /// on.
+    /// Reads the ticked boxes, or the choice of all that match, and the position in a form that
+    /// continues the action.
     pub(super) fn read(fields: &FormFields) -> Result<Self, PageError> {
         if fields.text("scope") == "matching" {
             return Ok(Self::Matching(position(fields.text("after"))?));
@@ -133,7 +133,7 @@ impl Targets {
     }
 }
 
-/// Reads the position in a form that goes on.
+/// Reads the position in a form that continues the action.
 fn position(text: &str) -> Result<Option<(Timestamp, ScheduleId)>, PageError> {
     if text.is_empty() {
         return Ok(None);

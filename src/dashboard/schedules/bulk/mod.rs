@@ -3,9 +3,10 @@
 //!
 //! Invariants:
 //! - A request acts on at most [`step::LARGEST`] schedules. If more remain, its answer has a form
-//!   that goes on; the script sends it. The form carries the position and the counts along.
-//! - The filters are evaluated by the list's query while the action runs. So the action changes what
-//!   matches then, and nothing else, whatever number the question named.
+//!   that continues the action; the script submits it. The form carries the position and the counts
+//!   along.
+//! - The filters are evaluated by the list's query while the action runs. So the action changes
+//!   exactly the schedules that match then, even if the confirmation page showed another number.
 //!
 //! On failure: schedules that were changed stay changed. The page says how many these are and why
 //! others were not changed. The same action can be repeated.
@@ -30,7 +31,7 @@ use crate::dashboard::shell::redirect;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, PageError};
 
-/// Leads from the address of an answer, which a browser may load again, to the list.
+/// Redirects the address of an answer, which a browser may load again, to the list.
 pub(super) async fn show(State(dashboard): State<Dashboard>) -> Response {
     redirect(&View::default().address(&dashboard))
 }

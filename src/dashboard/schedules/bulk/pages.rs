@@ -18,7 +18,8 @@ use crate::store::ScheduleQuery;
 /// The maximum number of names that the question lists.
 const MOST_NAMES: u32 = 10;
 
-/// Asks before schedules are deleted, or before all that match are changed.
+/// Asks for confirmation before schedules are deleted, or before all matching schedules are
+/// changed.
 pub(super) async fn ask(
     dashboard: &DashboardParts,
     visitor: &Visitor,
@@ -73,7 +74,7 @@ pub(super) async fn ask(
     Ok(shell::page(dashboard, visitor, ("Schedules", &title), &content))
 }
 
-/// Returns those of the schedules that exist.
+/// Returns the schedules that still exist.
 async fn existing(
     dashboard: &DashboardParts,
     visitor: &Visitor,
@@ -90,7 +91,7 @@ async fn existing(
     Ok(schedules)
 }
 
-/// Names the filters, and says what happens if the number changes.
+/// Renders the filters, and the effect if the number of matching schedules changes.
 fn matching(view: &View, count: u64) -> Markup {
     let filters = view.words();
     html! {
@@ -125,7 +126,7 @@ fn consequence(action: BulkAction, count: u64) -> String {
     }
 }
 
-/// Renders the page of an action of which schedules remain. The script goes on by itself, unless
+/// Renders the page of an action with remaining schedules. The script continues by itself, unless
 /// the action stopped because of an error.
 pub(super) fn unfinished(
     dashboard: &DashboardParts,

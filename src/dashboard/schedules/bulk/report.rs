@@ -8,11 +8,11 @@ use crate::dashboard::form::FormFields;
 use crate::dashboard::text::{counted, grouped};
 use crate::domain::ScheduleId;
 
-/// The maximum number of different reasons that are told. Further ones count as other reasons.
+/// The maximum number of different reasons that are listed. Further ones count as other reasons.
 const MOST_REASONS: usize = 10;
 const OTHER_REASONS: &str = "Other reasons.";
 
-/// What a bulk action has done.
+/// The result of a bulk action so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BulkReport {
     /// The number of schedules that were changed.
@@ -21,15 +21,14 @@ pub(super) struct BulkReport {
     pub(super) unchanged: u64,
     /// The number of schedules that were not changed, by the reason.
     pub(super) failures: Vec<(String, u64)>,
-    /// The schedules that were changed, for the way back; empty if there is none, or if they are
-    /// too many.
+    /// The changed schedules, for the undo; empty if there is no undo, or if they are too many.
     undo: Vec<ScheduleId>,
     /// The reason why the action stopped before its end.
     pub(super) stopped: Option<PageError>,
 }
 
 impl BulkReport {
-    /// Reads the counts in a form that goes on.
+    /// Reads the counts in a form that continues the action.
     pub(super) fn read(fields: &FormFields) -> Self {
         let number = |name: &str| fields.text(name).parse().unwrap_or(0);
         let failures = fields.all("failed").take(MOST_REASONS + 1).filter_map(|failure| {

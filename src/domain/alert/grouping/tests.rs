@@ -124,7 +124,7 @@ fn an_incident_is_closed_when_some_recover_and_the_others_do_not_run() {
 }
 
 #[test]
-fn an_incident_does_not_hide_the_few_schedules_that_go_on_failing() {
+fn an_incident_does_not_hide_the_few_schedules_that_continue_failing() {
     let mut state = failing(&[0, 1, 2]);
     assert_eq!(state.judge(ms(502), &RULES), Judgement::Open);
     state.recovered(ms(1_000), &RULES);

@@ -184,7 +184,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The instants asked about do not lie on whole minutes.
+    /// The given instants do not lie on whole minutes.
     #[test]
     fn instants_between_minutes(
         (timezone, middle) in place(),

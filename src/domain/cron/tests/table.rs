@@ -4,7 +4,7 @@
 use super::at;
 use crate::domain::cron::Recurrence;
 
-/// The expression, the timezone, the instant asked about and the next runs; instants are in UTC.
+/// The expression, the timezone, the start instant and the next runs; instants are in UTC.
 type Row = (&'static str, &'static str, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]

@@ -153,35 +153,31 @@ fn warnings_about_the_clock() {
     assert_eq!(
         warned("30 2 * * *", "Europe/Berlin"),
         [
-            "On 2026-03-29 the clock of Europe/Berlin moves from 02:00 on to 03:00: what is due in \
-             between runs once, when the clock has moved.",
-            "On 2026-10-25 the clock of Europe/Berlin moves from 03:00 back to 02:00: what is due \
-             in between runs once, the first time.",
+            "On 2026-03-29 the clock of Europe/Berlin moves from 02:00 forward to 03:00: runs \
+             that are due in between happen once, after the change.",
+            "On 2026-10-25 the clock of Europe/Berlin moves from 03:00 back to 02:00: runs that \
+             are due in between happen once, in the first pass.",
         ]
     );
     assert_eq!(
         warned("30 */2 * * *", "Europe/Berlin"),
         [
-            "On 2026-03-29 the clock of Europe/Berlin moves from 02:00 on to 03:00: what is due in \
-             between does not run on that day.",
-            "On 2026-10-25 the clock of Europe/Berlin moves from 03:00 back to 02:00: what is due \
-             in between runs both times.",
+            "On 2026-03-29 the clock of Europe/Berlin moves from 02:00 forward to 03:00: runs \
+             that are due in between are skipped on that day.",
+            "On 2026-10-25 the clock of Europe/Berlin moves from 03:00 back to 02:00: runs that \
+             are due in between happen in both passes.",
         ]
     );
     assert_eq!(
         warned("15 2 * * *", "Australia/Lord_Howe"),
-        [
-            "On 2026-10-04 the clock of Australia/Lord_Howe moves from 02:00 on to 02:30: what is due \
-          in between runs once, when the clock has moved."
-        ]
+        ["On 2026-10-04 the clock of Australia/Lord_Howe moves from 02:00 forward to 02:30: \
+             runs that are due in between happen once, after the change."]
     );
     let apia = Recurrence::parse("0 12 30 12 *", "Pacific/Apia").unwrap();
     assert_eq!(
         warnings(&apia, at("2011-06-01T00:00")),
-        [
-            "On 2011-12-30 the clock of Pacific/Apia moves from 00:00 on to 2011-12-31 00:00: what is \
-          due in between runs once, when the clock has moved."
-        ]
+        ["On 2011-12-30 the clock of Pacific/Apia moves from 00:00 forward to 2011-12-31 \
+             00:00: runs that are due in between happen once, after the change."]
     );
 }
 

@@ -122,7 +122,7 @@ fn make_file(path: &Path) -> SqlResult<()> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let message = match folder {
             Some(folder) if !folder.is_dir() => {
-                format!("there is no folder {}: make it first", folder.display())
+                format!("there is no folder {}: create it first", folder.display())
             }
             _ => format!("cannot write to {}: {error}", path.display()),
         };

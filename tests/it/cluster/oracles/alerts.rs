@@ -12,7 +12,7 @@ const MERGED: i16 = 5;
 
 /// I13: each job that ended by itself has one delivery, which is final. Each delivered alert was
 /// received.
-pub fn each_end_is_told(history: &History) -> Vec<Violation> {
+pub fn each_end_is_reported(history: &History) -> Vec<Violation> {
     let mut of_jobs: BTreeMap<&str, Vec<&Alert>> = BTreeMap::new();
     for alert in &history.alerts {
         of_jobs.entry(&alert.job).or_default().push(alert);
@@ -34,19 +34,19 @@ fn wrong(history: &History, job: &Job, alerts: &[&Alert], is_alive: bool) -> Opt
     let is_certain = job.completed.is_some_and(|at| at > history.telling_since) && is_alive;
     let kind = if job.status == "SUCCESS" { "job.succeeded" } else { "job.failed" };
     match alerts {
-        [] if !is_cancelled && is_certain && job.is_final() => Some("an end that is not told"),
+        [] if !is_cancelled && is_certain && job.is_final() => Some("an end without an alert"),
         [] => None,
-        [_, _, ..] => Some("an end that is told twice"),
-        [_] if is_cancelled => Some("a cancelled job that is told"),
-        [one] if one.kind != kind => Some("another end is told"),
+        [_, _, ..] => Some("an end with two alerts"),
+        [_] if is_cancelled => Some("a cancelled job with an alert"),
+        [one] if one.kind != kind => Some("an alert about another end"),
         [one] => match one.status {
             DELIVERED if !history.received.contains(&one.event) => {
-                Some("delivered, and it never came")
+                Some("delivered, but never received")
             }
             MERGED if !one.is_merged => Some("merged into nothing"),
-            FAILED if is_alive => Some("undeliverable, though the channel takes all"),
+            FAILED if is_alive => Some("undeliverable, although the channel accepts all alerts"),
             DELIVERED | MERGED | FAILED => None,
-            _ => Some("an alert that never comes to its end"),
+            _ => Some("an alert that never becomes final"),
         },
     }
 }

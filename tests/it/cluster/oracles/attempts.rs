@@ -33,7 +33,7 @@ pub fn attempts_are_numbered_and_bounded(history: &History) -> Vec<Violation> {
             wrong("an attempt was sent that is not recorded");
         }
         if history.calm && job.is_final() && hits.len() != needed(job) {
-            wrong("sent more or less often than the answers call for");
+            wrong("sent more or less often than the answers require");
         }
     }
     found
@@ -82,7 +82,10 @@ pub fn ends_are_final(history: &History) -> Vec<Violation> {
     let now: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
     for seen in history.seen.iter().filter(|job| job.is_final()) {
         let Some(job) = now.get(seen.id.as_str()) else {
-            found.push(violation("I5", format!("it was seen and is gone: {seen:?}")));
+            found.push(violation(
+                "I5",
+                format!("it was seen and does not exist any more: {seen:?}"),
+            ));
             continue;
         };
         let later = Job { attempts: Vec::new(), ..(*job).clone() };

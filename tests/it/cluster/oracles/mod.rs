@@ -55,7 +55,7 @@ pub fn judge(history: &History) -> Vec<Violation> {
         promises::accounts_do_not_see_each_other,
         leaders::each_write_is_by_the_newest_leader,
         upkeep::nothing_leaks,
-        alerts::each_end_is_told,
+        alerts::each_end_is_reported,
     ];
     oracles.iter().flat_map(|oracle| oracle(history)).collect()
 }

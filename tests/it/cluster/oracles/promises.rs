@@ -152,7 +152,8 @@ pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
         let both = answered(&probe.of_other) && answered(&probe.of_unknown);
         both && probe.of_other != probe.of_unknown
     });
-    let tells = |probe: &Probe| format!("a stranger can tell by {}: {probe:?}", probe.what);
+    let tells =
+        |probe: &Probe| format!("the answers to a stranger differ for {}: {probe:?}", probe.what);
     let mut found: Vec<_> = told.map(|probe| violation("I9", tells(probe))).collect();
     let mut made = BTreeMap::new();
     for call in &history.calls {

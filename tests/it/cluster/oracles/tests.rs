@@ -302,7 +302,7 @@ fn broken_promises_are_found() {
 }
 
 #[test]
-fn strangers_that_can_tell_are_found() {
+fn answers_that_reveal_foreign_objects_are_found() {
     let probe = |code: u16, said: &str| Probe {
         what: "GET it".to_owned(),
         of_other: (code, said.to_owned()),
@@ -335,7 +335,7 @@ fn loops_that_stand_still_and_use_that_grows_are_found() {
 }
 
 #[test]
-fn ends_that_are_not_told_or_told_twice_are_found() {
+fn ends_without_an_alert_or_with_two_are_found() {
     let told = |job: &Job, status: i16| Alert {
         job: job.id.clone(),
         event: format!("evt_{}", job.id),

@@ -215,7 +215,10 @@ pub fn nothing_is_very_late(history: &History) -> Vec<Violation> {
     if let (Some(bound), Some(latest)) = (history.latest_ms, lateness(history).last())
         && *latest > bound
     {
-        found.push(violation("I8", format!("a tick was fired {latest} ms late, not {bound}")));
+        found.push(violation(
+            "I8",
+            format!("a tick was fired {latest} ms late, the limit is {bound}"),
+        ));
     }
     let lags = lags(history);
     if let Some(median) = lags.get(lags.len() / 2)

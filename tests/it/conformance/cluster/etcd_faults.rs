@@ -22,7 +22,7 @@ fn numbers(replicas: &[&Replica]) -> BTreeMap<(String, ShardId), u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_three_servers_is_not_missed() {
+async fn the_loss_of_one_of_three_servers_has_no_effect() {
     let mut servers = EtcdServers::start(3).await;
     let replicas = pair(&servers);
     let all: Vec<_> = replicas.iter().collect();
@@ -41,7 +41,7 @@ async fn one_of_three_servers_is_not_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_is_left() {
+async fn a_hanging_server_is_left() {
     let servers = EtcdServers::start(3).await;
     let replicas = pair(&servers);
     let all: Vec<_> = replicas.iter().collect();
@@ -98,7 +98,7 @@ async fn while_etcd_hangs_terms_stay_and_are_not_trusted() {
     .await;
     assert!(begun.elapsed() < LEASE, "{:?}", begun.elapsed());
     let kept: usize = all.iter().map(|replica| replica.cluster.terms().borrow().len()).sum();
-    assert_eq!(kept, usize::from(SHARDS), "who leads may lead on");
+    assert_eq!(kept, usize::from(SHARDS), "leaders may continue");
     let leaving = Instant::now();
     all[0].cluster.leave().await;
     assert!(leaving.elapsed() < Duration::from_secs(3), "leaving does not wait for etcd");

@@ -44,7 +44,7 @@ macro_rules! every_case {
         suite! { $adapter: $open;
             terms {
                 every_shard_is_led_by_one,
-                members_tell_who_leads_what,
+                members_show_the_leaders_of_shards,
                 leaving_ends_all_terms,
             }
         }

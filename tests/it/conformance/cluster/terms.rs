@@ -9,7 +9,7 @@ pub async fn every_shard_is_led_by_one(replicas: &[Replica]) {
     assert!(terms.iter().all(|term| term.number > 0));
 }
 
-pub async fn members_tell_who_leads_what(replicas: &[Replica]) {
+pub async fn members_show_the_leaders_of_shards(replicas: &[Replica]) {
     let all: Vec<_> = replicas.iter().collect();
     evenly_led(&all).await;
     let expected: BTreeMap<_, _> =

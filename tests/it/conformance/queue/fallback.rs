@@ -213,7 +213,7 @@ async fn of_an_earlier_outage_no_index_is_left() {
     for tick in [5, 6] {
         world.leave();
         let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
-        assert_eq!(found, Index::Foreign, "whatever the outage before has left");
+        assert_eq!(found, Index::Foreign, "whatever the previous outage has left");
         queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(tick))]).await.expect("built");
         world.come_back(&queue).await;
     }
@@ -228,7 +228,11 @@ async fn tickets_wait_in_the_process_while_the_queue_is_away() {
     let (taken, next) = queue.take(at(9), &room(9)).await.expect("taken");
     assert_eq!((jobs(&taken), next), (vec![JobId::new(at(0), 1)], Some(at(50))));
     let (none, next) = queue.take(at(9), &room(9)).await.expect("taken");
-    assert_eq!((jobs(&none), next), (Vec::new(), Some(at(50))), "not an error: it rests till then");
+    assert_eq!(
+        (jobs(&none), next),
+        (Vec::new(), Some(at(50))),
+        "not an error: the shared queue is not called until then"
+    );
     assert_eq!(take(&queue, 50, &room(9)).await, [JobId::new(at(0), 2)]);
 }
 
@@ -257,7 +261,7 @@ async fn hints_of_the_process_reach_its_leader_meanwhile() {
     world.leave();
     queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
     let changes = Changes::of([schedule(1)]);
-    queue.hint(SHARD, &changes).await.expect_err("others are not told");
+    queue.hint(SHARD, &changes).await.expect_err("other replicas get no hint");
     queue.due_hint().notified().await;
     assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), changes);
 }

@@ -154,7 +154,7 @@ async fn forgotten_scripts_are_loaded_again() {
 }
 
 #[tokio::test]
-async fn dead_it_fails_soon_and_comes_back_by_itself() {
+async fn a_dead_server_fails_fast_and_recovers_by_itself() {
     let (mut server, queue, _tasks) = own().await;
     recovered(&queue).await;
     server.kill();
@@ -228,7 +228,7 @@ async fn a_slow_server_is_not_asked_for_one_shard_after_the_other() {
 }
 
 #[tokio::test]
-async fn hanging_it_fails_soon_and_comes_back_by_itself() {
+async fn a_hanging_server_fails_fast_and_recovers_by_itself() {
     let (server, queue, _tasks) = own().await;
     recovered(&queue).await;
     server.process().pause();
@@ -243,7 +243,7 @@ async fn hanging_it_fails_soon_and_comes_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_asked_for_again() {
+async fn a_lost_answer_is_requested_again() {
     let server = RedisServer::start(&[]).await;
     let line = LossyLine::start(server.port, "{3}:taken:").await;
     let url = server.url().replace(&server.port.to_string(), &line.address.port().to_string());
@@ -284,7 +284,7 @@ async fn a_full_server_takes_no_tickets_but_hands_them_out() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_disk_says_so() {
+async fn a_server_that_cannot_write_to_its_disk_reports_it() {
     let (server, queue, _tasks) = own().await;
     recovered(&queue).await;
     let _: () = server.run(redis::cmd("CONFIG").arg("SET").arg("save").arg("3600 1")).await;
@@ -300,7 +300,7 @@ async fn a_server_without_a_disk_says_so() {
 }
 
 #[tokio::test]
-async fn a_replica_says_so_and_a_new_primary_is_used() {
+async fn a_replica_of_redis_is_detected_and_a_new_primary_is_used() {
     let (server, queue, _tasks) = own().await;
     recovered(&queue).await;
     let _: () = server.run(redis::cmd("REPLICAOF").arg("127.0.0.1").arg(1)).await;

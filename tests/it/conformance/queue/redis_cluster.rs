@@ -31,7 +31,7 @@ async fn shards_of(cluster: &RedisCluster, node: usize) -> Vec<u16> {
 /// Takes until `wanted` tickets have arrived. Failing calls are repeated.
 async fn take_all(queue: &SharedQueue, wanted: usize) -> Vec<Ticket> {
     let mut all = Vec::new();
-    within(FAILS_WITHIN * 4, "what is not down is handed out", async || {
+    within(FAILS_WITHIN * 4, "tickets of the other nodes are handed out", async || {
         if let Ok((taken, _)) = queue.take(at(0), &room(99)).await {
             all.extend(taken);
         }
@@ -57,7 +57,7 @@ async fn is_whole_again(queue: &SharedQueue) {
 }
 
 /// Makes a node without replicas fail or hang. Only its own shards may wait for it.
-async fn others_go_on(
+async fn others_continue(
     fail: impl FnOnce(&mut RedisCluster, usize),
     mend: impl AsyncFnOnce(&mut RedisCluster, usize),
 ) {
@@ -89,7 +89,7 @@ async fn others_go_on(
     // Tickets for the other nodes are not lost, although the push fails.
     let again = of_each(2);
     let mut shards = HashSet::new();
-    until("what is pushed for the others is handed out", async || {
+    until("pushed tickets of the other nodes are handed out", async || {
         queue.push(&again).await.expect_err("some of it");
         if let Ok((taken, _)) = queue.take(at(0), &room(99)).await {
             shards.extend(taken.iter().map(|ticket| ticket.shard.0));
@@ -103,8 +103,8 @@ async fn others_go_on(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_dead_node_others_go_on() {
-    others_go_on(
+async fn beside_a_dead_node_others_continue() {
+    others_continue(
         |cluster, node| cluster.nodes[node].kill(),
         async |cluster, node| cluster.nodes[node].restart().await,
     )
@@ -112,8 +112,8 @@ async fn beside_a_dead_node_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beside_a_hanging_node_others_go_on() {
-    others_go_on(
+async fn beside_a_hanging_node_others_continue() {
+    others_continue(
         |cluster, node| cluster.nodes[node].process().pause(),
         async |cluster, node| cluster.nodes[node].process().resume(),
     )

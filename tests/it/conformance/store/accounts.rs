@@ -119,7 +119,7 @@ pub async fn a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as(w: &
 }
 
 /// An account with the maximum number of keys can replace a key at once, but not with an overlap.
-pub async fn a_full_account_rotates_what_ends_at_once(w: &World) {
+pub async fn a_full_account_can_rotate_without_an_overlap(w: &World) {
     for number in 1..=10 {
         w.store.create_key(&w.write(minute(0)), &new_key(number)).await.expect("create");
     }

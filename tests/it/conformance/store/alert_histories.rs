@@ -281,7 +281,7 @@ impl History<'_> {
             assert_eq!(one.next_try_at, None);
             assert!(one.completed_at.is_some(), "{one:?}");
             match one.status {
-                DeliveryStatus::Pending => panic!("it waits for ever: {one:?}"),
+                DeliveryStatus::Pending => panic!("it never becomes final: {one:?}"),
                 DeliveryStatus::Delivered => {
                     let last = one.tries.last().expect("a try");
                     assert_eq!((last.number, last.error_code), (one.tries_made, None));
@@ -299,12 +299,12 @@ impl History<'_> {
         for (id, content) in &self.digests {
             let DeliveryContent::Digest(digest) = content else { panic!("{content:?}") };
             let merged = all.iter().filter(|one| one.merged_into == Some(*id));
-            assert_eq!(digest.total() as usize, merged.count(), "what was told of is there");
+            assert_eq!(digest.total() as usize, merged.count(), "all merged alerts are counted");
         }
     }
 }
 
-pub async fn whatever_happens_every_event_is_told_or_recorded(w: &World) {
+pub async fn whatever_happens_every_event_is_reported_or_recorded(w: &World) {
     let mut expected = BTreeSet::new();
     for (seed, start) in (0..4).zip((2..).step_by(1_000)) {
         let rules = GroupingRules {

@@ -259,11 +259,11 @@ pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
     for (id, expected) in schedules {
         let of = deliveries.iter().filter(|delivery| delivery.schedule == Some(id));
         let told: Vec<_> = of.map(|one| (one.kind, one.job.expect("a job"))).collect();
-        assert_eq!(told, expected.told, "in their order: {:?}", expected.policy);
+        assert_eq!(told, expected.told, "in the order of the events: {:?}", expected.policy);
     }
 }
 
-pub async fn commits_raise_what_the_policy_says(w: &World) {
+pub async fn commits_raise_the_events_of_the_policy(w: &World) {
     commits_raise(w, true, &[]).await;
 }
 
@@ -591,7 +591,7 @@ pub async fn it_is_known_what_there_is_to_do(w: &World) {
     assert_eq!(w.work(watched).await, nothing);
 }
 
-pub async fn nothing_of_a_deleted_account_is_told(w: &World) {
+pub async fn nothing_of_a_deleted_account_is_alerted(w: &World) {
     let channel = w.channel("ops").await;
     let [id, other] = [w.schedule().await, w.schedule().await];
     let running = w.manual_job(other, minute(1)).await;

@@ -36,7 +36,7 @@ async fn last_is(w: &World, count: usize, action: Action, object: impl ToString)
 /// The number of entries for the world's own account and its schedule.
 const BEFORE: usize = 2;
 
-pub async fn an_entry_says_who_did_what_from_where(w: &World) {
+pub async fn an_entry_has_actor_action_and_origin(w: &World) {
     let key = KeyId::new(minute(0), 5);
     let origin = Origin::Client("192.0.2.7".parse().expect("an address"));
     let by_key = Author { actor: Actor::Key(key), origin };
@@ -254,7 +254,7 @@ pub async fn changes_without_an_account_are_entered_for_the_installation(w: &Wor
     let expected = [&[Action::UserCreated], &EVERY_WAY[..]].concat();
     let expected: Vec<_> = expected.iter().map(|action| action.as_str()).collect();
     assert_eq!(told_of(w, INSTALLATION, ann).await, expected);
-    assert_eq!(entries(w).await.len(), 1, "no account is told of it");
+    assert_eq!(entries(w).await.len(), 1, "no account's log has it");
     w.store.enter_rotation(&act(w, minute(9))).await.expect("enter");
     let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
     assert_eq!(page.entries[0].action, Action::SecretsRotated.as_str());
@@ -385,7 +385,7 @@ pub async fn entries_are_filtered_and_paged(w: &World) {
         assert_eq!(list(AuditQuery { actor, ..everything() }).await.0.len(), count);
     }
     let foreign = w.store.audit_log(w.foreign, &everything()).await.expect("list").entries;
-    assert_eq!(foreign.len(), 1, "what was done to others is not there: {foreign:?}");
+    assert_eq!(foreign.len(), 1, "changes of other users are not included: {foreign:?}");
 }
 
 pub async fn old_entries_go_in_small_batches(w: &World) {

@@ -141,10 +141,10 @@ pub async fn of_many_at_once_none_is_too_much(w: &World) {
     assert_eq!(create(w.account, 0).await, refused);
     let listed = w.store.channels(w.account).await.expect("list");
     assert!(w.store.delete_channel(&w.write(minute(2)), listed[0].id).await.expect("delete"));
-    assert_eq!(create(w.account, 2).await, ChannelCreated::Done, "one that is gone makes room");
+    assert_eq!(create(w.account, 2).await, ChannelCreated::Done, "a deleted channel makes room");
 }
 
-pub async fn a_change_of_the_place_takes_verified_away(w: &World) {
+pub async fn a_change_of_the_destination_resets_verified(w: &World) {
     let id = w.channel("ops").await;
     let change = async |revision, change: ChannelChange| {
         let write = w.write(minute(2));
@@ -189,7 +189,7 @@ pub async fn a_change_of_the_place_takes_verified_away(w: &World) {
     assert_eq!(verify(third.revision, Some(config("chat"))).await, ChannelChanged::Done);
     let verified = w.stored(id).await;
     assert!(verified.channel.verified && verified.revision > third.revision);
-    assert_eq!(verified.config, Some(config("chat")), "what the test has found out");
+    assert_eq!(verified.config, Some(config("chat")), "the configuration that the test returned");
     assert_eq!(entered(w, Action::ChannelVerified).await.len(), 2);
 
     // The recipient unsubscribes, once or twice.
@@ -232,7 +232,7 @@ async fn stand(w: &World, channel: ChannelId) -> Vec<(DeliveryStatus, Option<Del
     of.map(|delivery| (delivery.status, delivery.error_code)).collect()
 }
 
-pub async fn deleting_one_detaches_it_and_fails_what_waits(w: &World) {
+pub async fn deleting_a_channel_detaches_it_and_fails_waiting_alerts(w: &World) {
     let [gone, other] = [w.channel("gone").await, w.channel("other").await];
     let [both, only, beside] = [w.schedule().await, w.schedule().await, w.schedule().await];
     w.tell_failures(both, &[gone, other]).await;
@@ -332,7 +332,7 @@ pub async fn accounts_that_are_suspended_or_gone_are_refused(w: &World) {
     assert_eq!(kinds().await, [StoreErrorKind::Suspended; 7]);
     assert_eq!(labels(w, w.account).await, ["ops"], "it is read still");
     let left = w.store.unverify_channel(&write(), id, "they left").await;
-    assert!(left.expect("unverify"), "its reader can leave whatever its account does");
+    assert!(left.expect("unverify"), "the reader can unsubscribe in any state of the account");
     assert!(w.store.delete_account(&write()).await.expect("delete"));
     assert_eq!(kinds().await, [StoreErrorKind::NoSuchAccount; 7]);
     assert_eq!(labels(w, w.account).await, [""; 0]);
@@ -374,7 +374,7 @@ pub async fn configurations_are_encrypted(
     w.relay(minute(3), &ONE_BY_ONE).await;
     let claimed = w.claim_due(minute(3)).await.taken;
     let [claimed] = &claimed[..] else { panic!("{claimed:?}") };
-    assert_eq!((claimed.channel, &claimed.config), (moved, &None), "who sends it says so");
+    assert_eq!((claimed.channel, &claimed.config), (moved, &None), "the sender reports it");
 
     assert!(w.store.delete_channel(&w.write(minute(2)), moved).await.expect("delete"));
     let both = reopen(sealer_of(&["new", "test"])).await;

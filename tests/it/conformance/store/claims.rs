@@ -52,7 +52,7 @@ pub async fn a_claim_is_whole(w: &World) {
     assert!(w.claim(now, &[]).await.is_empty());
 }
 
-pub async fn only_what_may_start_is_claimed(w: &World) {
+pub async fn only_jobs_that_may_start_are_claimed(w: &World) {
     let id = w.schedule().await;
     let done = w.manual_job(id, minute(1)).await;
     w.run(minute(1), done, End::Succeeded).await;
@@ -238,7 +238,7 @@ pub async fn the_claims_of_an_executor_are_found_by_their_beginning(w: &World) {
     let both = BTreeSet::from([early, late]);
     assert_eq!(before(minute(9)).await, both.into_iter().collect::<Vec<_>>());
     w.commit(minute(3), &[w.completion(&first, None, End::Retry(failure(), minute(3)))]).await;
-    assert_eq!(before(minute(9)).await, [late], "what has ended is no claim");
+    assert_eq!(before(minute(9)).await, [late], "an ended attempt has no claim");
 }
 
 pub async fn waiting_jobs_are_counted_to_a_cap(w: &World) {

@@ -116,7 +116,7 @@ pub async fn damaged_rows_stop_no_alerts(w: &World, spoil: impl AsyncFn(&'static
     let taken = w.claim_due(minute(3)).await.taken;
     assert_eq!(taken.len(), 2);
     let gone = taken.iter().filter(|one| one.content == DeliveryContent::Gone);
-    assert_eq!(gone.count(), 1, "whoever sends it says so");
+    assert_eq!(gone.count(), 1, "the sender reports it");
     spoil("UPDATE notification_deliveries SET type = 'job.failed'").await;
     assert_eq!(w.claim_due(minute(3)).await.taken.len(), 1);
     spoil(MEND).await;

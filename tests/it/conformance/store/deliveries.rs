@@ -304,7 +304,7 @@ pub async fn a_failed_try_waits_for_its_time(w: &World) {
     assert!(due.iter().any(|one| one.channel == channel));
 }
 
-pub async fn a_channel_that_is_gone_is_not_verified_any_more(w: &World) {
+pub async fn a_channel_whose_destination_is_gone_loses_verified(w: &World) {
     let (channel, schedule) = waiting(w, "ops", 3, minute(2)).await;
     let taken = take_at(w, minute(3), 2).await;
     let [first, second] = &taken[..] else { panic!("two: {taken:?}") };
@@ -363,7 +363,7 @@ pub async fn a_failed_one_is_delivered_again(w: &World) {
     assert_eq!(redeliver(w.account, failing).await, Redelivered::Done);
     let seen = read(w, failing).await;
     assert_eq!((seen.status, seen.next_try_at), (DeliveryStatus::Pending, Some(minute(9))));
-    assert_eq!((seen.tries_made, seen.tries.len()), (1, 1), "what was is kept");
+    assert_eq!((seen.tries_made, seen.tries.len()), (1, 1), "the earlier try is kept");
     assert_eq!((seen.completed_at, seen.error_code), (None, None));
     // Five more tries.
     let mut now = minute(10);
@@ -400,7 +400,7 @@ pub async fn a_failed_one_is_delivered_again(w: &World) {
     assert_eq!(refused.kind(), StoreErrorKind::Suspended);
 }
 
-pub async fn one_is_delivered_again_as_often_as_one_asks(w: &World) {
+pub async fn a_delivery_can_be_redelivered_repeatedly(w: &World) {
     waiting(w, "ops", 1, minute(2)).await;
     for round in 0..60 {
         let now = minute(3 + round);
@@ -560,5 +560,9 @@ pub async fn old_ones_go_in_small_batches(w: &World) {
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), before - 8);
     let left: Vec<_> = w.deliveries().await.iter().map(|one| one.status).collect();
     let (pending, delivered) = (DeliveryStatus::Pending, DeliveryStatus::Delivered);
-    assert_eq!(left, [pending, pending, delivered, delivered], "what may be tried again, and new");
+    assert_eq!(
+        left,
+        [pending, pending, delivered, delivered],
+        "the retryable and the new deliveries"
+    );
 }

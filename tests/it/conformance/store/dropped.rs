@@ -38,7 +38,7 @@ pub async fn a_creation_is_whole_or_absent(w: &World) {
         let [first, second] =
             pair.map(|new| page.schedules.iter().any(|schedule| schedule.id == new.id));
         assert_eq!(first, second, "after {polls} polls");
-        assert!(first || !ended, "what was acknowledged is there");
+        assert!(first || !ended, "the acknowledged write exists");
     }
     let whole = w.store.usage(w.account, minute(1)).await.expect("count").schedules;
     assert!(whole >= u64::from(acknowledged) * 2);

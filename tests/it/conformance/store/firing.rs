@@ -39,7 +39,7 @@ pub async fn an_epoch_rises(w: &World) {
     assert_eq!((newest(2), newest(3)), (Some(other), Some(b)), "each shard counts for itself");
 }
 
-pub async fn the_shards_tell_their_leaders_and_what_waits(w: &World) {
+pub async fn shards_show_their_leaders_and_waiting_work(w: &World) {
     let id = w.schedule().await;
     let records = async |now| w.store.shard_records(now).await.expect("read");
     let quiet = records(minute(0)).await;
@@ -258,12 +258,12 @@ pub async fn jobs_that_have_not_begun_are_counted_by_schedule(w: &World) {
         let counted = w.store.unstarted(&[many, one, none], most).await.expect("counted");
         [many, one, none].map(|id| counted.get(&id).copied().unwrap_or(0))
     };
-    assert_eq!(counted(9).await, [2, 1, 0], "neither what runs nor what is tried again");
+    assert_eq!(counted(9).await, [2, 1, 0], "neither running jobs nor retries");
     assert_eq!(counted(1).await, [1, 1, 0]);
     assert!(w.store.unstarted(&[], 9).await.expect("counted").is_empty());
 }
 
-pub async fn candidates_are_what_can_fire(w: &World) {
+pub async fn candidates_are_the_schedules_that_can_fire(w: &World) {
     let id = w
         .schedule_with(|new| {
             new.overlap_policy = OverlapPolicy::Skip;

@@ -218,7 +218,7 @@ pub async fn old_hours_go_in_small_batches(w: &World) {
     assert_eq!(starts().await, [minute(180)], "the last hour is not over");
 }
 
-pub async fn those_of_a_deleted_account_are_not_there(w: &World) {
+pub async fn rows_of_a_deleted_account_are_not_found(w: &World) {
     let schedule = fill_foreign(w).await.id;
     let job = NewJob { id: w.job_id(minute(3)), schedule };
     let creation = w.write_for(w.foreign, minute(3));

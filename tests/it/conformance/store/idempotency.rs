@@ -85,7 +85,7 @@ pub async fn the_effect_leaves_a_receipt_in_its_transaction(w: &World) {
     assert_eq!(reserve(w, day, &asks(4)).await, Reserved::Yours, "counted from the first call");
 }
 
-pub async fn a_receipt_names_what_was_made_in_order(w: &World) {
+pub async fn a_receipt_names_the_created_objects_in_order(w: &World) {
     assert_eq!(reserve(w, 0, &asks(1)).await, Reserved::Yours);
     let many: Vec<_> = (0..20).map(|_| w.new_schedule()).collect();
     w.store.create_schedules(&write(w, 1), &many, None).await.expect("create");

@@ -71,7 +71,7 @@ fn kinds(arrived: &[ClaimedDelivery]) -> Vec<AlertKind> {
     arrived.iter().map(|one| one.kind).collect()
 }
 
-pub async fn a_host_that_is_down_is_told_once_and_so_is_its_return(w: &World) {
+pub async fn a_host_that_is_down_is_reported_once_and_so_is_its_return(w: &World) {
     let channel = w.channel("ops").await;
     let ids = schedules(w, channel, 200).await;
     for (n, some) in ids.chunks(70).enumerate() {
@@ -146,7 +146,7 @@ pub async fn a_few_failures_are_sent_one_by_one(w: &World) {
     let DeliveryContent::Incident(told) = &arrived[0].content else { panic!("{arrived:?}") };
     assert_eq!((told.schedules, told.failing), (6, 5));
     let merged = w.deliveries().await.into_iter().filter(|one| one.merged_into.is_some());
-    assert_eq!(merged.count(), 3, "what was told already stays so");
+    assert_eq!(merged.count(), 3, "sent alerts stay as they are");
     // Some recover and the others do not run. The incident closes after a while.
     succeed(w, &ids[3..5], minute(8)).await;
     let arrived = deliver(w, minute(8), minute(9)).await;
@@ -192,7 +192,7 @@ pub async fn hosts_and_channels_are_told_apart(w: &World) {
     assert_eq!(w.work(minute(900)).await, AlertWork::default());
 }
 
-pub async fn short_incidents_are_told_in_order(w: &World) {
+pub async fn short_incidents_are_reported_in_order(w: &World) {
     let channel = w.channel("ops").await;
     let ids = schedules(w, channel, 5).await;
     fail(w, &ids, minute(2)).await;

@@ -169,5 +169,5 @@ pub async fn a_page_ends_before_it_is_too_large(w: &World) {
     w.store.create_job(&w.write(minute(9)), &new, None).await.expect("create");
     let cut = JobQuery { max_response_bytes: 10, max_bytes: 25_000, ..every_job() };
     let page = w.store.jobs(w.account, &cut).await.expect("list");
-    assert_eq!((page.jobs.len(), page.has_more), (4, false), "what is cut does not count");
+    assert_eq!((page.jobs.len(), page.has_more), (4, false), "the removed part does not count");
 }

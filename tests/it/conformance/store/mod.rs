@@ -86,7 +86,7 @@ macro_rules! every_case {
                 revoking_is_for_good,
                 a_rotated_key_and_its_successor_overlap,
                 a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as,
-                a_full_account_rotates_what_ends_at_once,
+                a_full_account_can_rotate_without_an_overlap,
                 only_a_key_of_the_account_that_works_is_rotated,
                 rotations_at_once_never_make_too_many_keys,
                 usage_counts_this_month,
@@ -100,12 +100,12 @@ macro_rules! every_case {
                 ticks_of_a_suspended_account_do_not_fire,
                 nothing_of_a_suspended_or_deleted_account_is_changed,
                 schedules_that_were_read_before_their_account_changed_do_not_fire,
-                a_change_of_another_account_lets_fire_what_was_read_before,
+                a_change_of_another_account_does_not_stop_a_firing,
                 one_call_fires_in_all_shards_but_those_of_newer_leaders,
                 jobs_are_reserved_up_to_the_quota,
-                another_plan_counts_the_month_anew,
+                another_plan_counts_the_month_again,
                 of_many_reservations_at_once_none_is_too_much,
-                a_month_begins_with_what_was_made_in_it,
+                a_month_begins_with_the_jobs_made_in_it,
                 a_job_by_hand_is_counted_if_it_is_made,
                 of_many_jobs_by_hand_none_is_too_much,
                 another_plan_comes_before_or_after_what_it_limits,
@@ -118,7 +118,7 @@ macro_rules! every_case {
                 counters_of_old_months_go,
             }
             audit {
-                an_entry_says_who_did_what_from_where,
+                an_entry_has_actor_action_and_origin,
                 every_change_is_entered_once,
                 changes_of_members_are_entered,
                 a_new_member_is_entered_once,
@@ -136,7 +136,7 @@ macro_rules! every_case {
                 a_key_is_of_one_account,
                 a_released_or_forgotten_key_can_be_used_again,
                 the_effect_leaves_a_receipt_in_its_transaction,
-                a_receipt_names_what_was_made_in_order,
+                a_receipt_names_the_created_objects_in_order,
                 a_call_that_has_lost_its_key_has_no_effect,
                 of_many_at_once_one_runs,
                 old_answers_go_in_small_batches,
@@ -172,7 +172,7 @@ macro_rules! every_case {
                 they_are_listed_in_pages,
                 they_go_when_no_job_needs_them,
                 those_of_others_and_of_deleted_schedules_are_not_there,
-                those_of_a_deleted_account_are_not_there,
+                rows_of_a_deleted_account_are_not_found,
             }
             skips {
                 consecutive_ones_are_one_range,
@@ -202,7 +202,7 @@ macro_rules! every_case {
                 the_shards_are_fixed_once,
                 the_installation_is_numbered_once,
                 an_epoch_rises,
-                the_shards_tell_their_leaders_and_what_waits,
+                shards_show_their_leaders_and_waiting_work,
                 a_tick_becomes_a_job_and_moves_on,
                 firing_again_changes_nothing,
                 an_older_epoch_changes_nothing,
@@ -212,12 +212,12 @@ macro_rules! every_case {
                 the_last_tick_leaves_none,
                 catching_up_makes_jobs_and_skips,
                 next_ticks_come_in_pages,
-                candidates_are_what_can_fire,
+                candidates_are_the_schedules_that_can_fire,
                 jobs_that_have_not_begun_are_counted_by_schedule,
             }
             restored {
                 due_ticks_are_skipped_and_recorded,
-                corrupt_rows_are_left_and_told,
+                corrupt_rows_are_left_and_reported,
             }
             starting {
                 fired_jobs_are_claimed,
@@ -225,7 +225,7 @@ macro_rules! every_case {
                 a_claim_is_recalled_and_takes_nothing_more,
                 a_lost_answer_is_recalled,
                 starting_again_changes_nothing,
-                a_restarted_job_is_sent_as_its_version_says,
+                a_restarted_job_sends_the_request_of_its_version,
                 others_start_beside_a_job_that_exists,
                 an_older_epoch_starts_nothing,
                 each_job_of_a_mixed_batch_starts_or_has_a_ticket,
@@ -255,7 +255,7 @@ macro_rules! every_case {
                 one_claimer_of_many_gets_a_job,
                 the_late_jobs_of_each_account_are_found_beside_those_of_others,
                 a_claim_is_whole,
-                only_what_may_start_is_claimed,
+                only_jobs_that_may_start_are_claimed,
                 attempts_are_numbered_and_limited,
                 renewing_extends_all_claims_of_one_executor,
                 without_a_lease_nothing_is_claimed,
@@ -287,7 +287,7 @@ macro_rules! every_case {
                 cancelled_jobs_are_counted_by_themselves,
                 of_many_batches_at_once_each_job_is_counted,
                 old_hours_go_in_small_batches,
-                those_of_a_deleted_account_are_not_there,
+                rows_of_a_deleted_account_are_not_found,
             }
             races {
                 two_leaders_fire_a_tick_once,
@@ -310,19 +310,19 @@ macro_rules! every_case {
                 a_shard_without_a_leader_is_taken_by_one_replica,
             }
             tenancy {
-                schedules_of_others_are_not_there,
-                jobs_of_others_are_not_there,
-                keys_of_others_are_not_there,
-                members_of_others_are_not_there,
+                schedules_of_other_accounts_are_not_found,
+                jobs_of_other_accounts_are_not_found,
+                keys_of_other_accounts_are_not_found,
+                members_of_other_accounts_are_not_found,
             }
             users {
                 addresses_are_unique,
                 a_new_user_and_its_account_are_all_or_nothing,
                 a_changed_password_ends_sessions_and_resets,
-                a_password_is_hashed_anew_only_while_it_is_the_same,
+                a_password_is_hashed_again_only_while_it_is_the_same,
                 a_disabled_user_is_out_at_once,
-                operators_are_told_to_their_sessions,
-                the_display_of_times_is_told_to_all_sessions_of_the_user,
+                sessions_know_that_their_user_is_an_operator,
+                all_sessions_of_a_user_have_the_display_of_times,
                 members_and_their_roles,
                 an_account_keeps_an_owner,
                 two_owners_cannot_both_leave,
@@ -356,22 +356,22 @@ macro_rules! every_case {
             channels {
                 one_reads_back_and_is_listed_newest_first,
                 of_many_at_once_none_is_too_much,
-                a_change_of_the_place_takes_verified_away,
+                a_change_of_the_destination_resets_verified,
                 tests_are_counted_for_an_hour,
-                deleting_one_detaches_it_and_fails_what_waits,
+                deleting_a_channel_detaches_it_and_fails_waiting_alerts,
                 deliveries_to_an_unverified_channel_fail,
                 accounts_that_are_suspended_or_gone_are_refused,
             }
             preferences {
                 one_is_there_from_the_beginning_and_replaced_whole,
-                a_channel_that_cannot_be_told_changes_nothing,
+                a_channel_that_fails_its_test_does_not_change,
                 jobs_that_end_from_then_on_raise_events_by_it,
                 it_goes_with_its_schedule,
                 channels_are_deleted_before_or_after_it_is_set,
                 the_schedules_that_name_a_channel_are_found,
             }
             alerts {
-                commits_raise_what_the_policy_says,
+                commits_raise_the_events_of_the_policy,
                 commits_that_read_raise_the_same,
                 a_commit_that_does_not_end_a_run_raises_nothing,
                 an_event_becomes_a_delivery_for_each_channel,
@@ -381,13 +381,13 @@ macro_rules! every_case {
                 a_flood_becomes_a_digest,
                 a_digest_that_is_about_to_be_sent_takes_in_nothing_more,
                 it_is_known_what_there_is_to_do,
-                nothing_of_a_deleted_account_is_told,
+                nothing_of_a_deleted_account_is_alerted,
             }
             incidents {
-                a_host_that_is_down_is_told_once_and_so_is_its_return,
+                a_host_that_is_down_is_reported_once_and_so_is_its_return,
                 a_few_failures_are_sent_one_by_one,
                 hosts_and_channels_are_told_apart,
-                short_incidents_are_told_in_order,
+                short_incidents_are_reported_in_order,
                 the_same_schedule_fails_and_recovers_within_one_batch,
                 gathered_events_of_a_lost_channel_fail,
                 a_channel_that_is_lost_just_then_leaves_no_incident,
@@ -401,17 +401,17 @@ macro_rules! every_case {
                 claims_of_a_process_that_was_alone_end_at_once,
                 an_end_takes_effect_under_its_claim_only,
                 a_failed_try_waits_for_its_time,
-                a_channel_that_is_gone_is_not_verified_any_more,
+                a_channel_whose_destination_is_gone_loses_verified,
                 a_result_for_an_old_configuration_does_not_count_for_the_new_one,
                 a_failed_one_is_delivered_again,
-                one_is_delivered_again_as_often_as_one_asks,
+                a_delivery_can_be_redelivered_repeatedly,
                 they_are_listed_newest_first_in_pages,
                 lists_are_filtered,
                 the_total_stops_at_ten_thousand,
                 old_ones_go_in_small_batches,
             }
             alert_histories {
-                whatever_happens_every_event_is_told_or_recorded,
+                whatever_happens_every_event_is_reported_or_recorded,
             }
             life {
                 a_deleted_account_is_unusable_at_once,

@@ -147,7 +147,7 @@ pub async fn schedules_that_were_read_before_their_account_changed_do_not_fire(w
     assert_eq!(fire(&again).await, (2, vec![]), "as they are read now");
 }
 
-pub async fn a_change_of_another_account_lets_fire_what_was_read_before(w: &World) {
+pub async fn a_change_of_another_account_does_not_stop_a_firing(w: &World) {
     let id = w.schedule().await;
     let change = async |suspended| {
         let write = w.write_for(w.foreign, minute(1));
@@ -165,7 +165,7 @@ pub async fn a_change_of_another_account_lets_fire_what_was_read_before(w: &Worl
         change(n % 2 == 1).await;
     }
     let fired = fire(&firing).await;
-    assert_eq!((fired.tickets.len(), fired.busy), (0, vec![id]), "whose they were is not known");
+    assert_eq!((fired.tickets.len(), fired.busy), (0, vec![id]), "their owners are not known");
     assert_eq!(fire(&w.firing(id).await).await.tickets.len(), 1);
 }
 
@@ -215,14 +215,22 @@ pub async fn jobs_are_reserved_up_to_the_quota(w: &World) {
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(999), None));
     assert_eq!(reserve(w, minute(1), 1_000, 1_000, 5).await, (1, true));
-    assert_eq!(reserve(w, minute(2), 1_000, 1_000, 5).await, (0, false), "it is told once");
+    assert_eq!(
+        reserve(w, minute(2), 1_000, 1_000, 5).await,
+        (0, false),
+        "the exhaustion is reported once"
+    );
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(1_000), Some(minute(1))));
     assert_eq!(reserve(w, minute(2), 500, 1_000, 5).await, (0, false), "a smaller plan");
     assert_eq!(reserve(w, minute(2), 1_002, 1_000, 1).await, (1, false), "a larger one");
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!((usage.jobs_reserved, usage.quota_exhausted_at), (Some(1_001), None));
-    assert_eq!(reserve(w, minute(3), 1_002, 1_000, 9).await, (1, true), "it is told again");
+    assert_eq!(
+        reserve(w, minute(3), 1_002, 1_000, 9).await,
+        (1, true),
+        "the exhaustion is reported again"
+    );
     let usage = w.store.usage(w.account, now).await.expect("count");
     assert_eq!(usage.quota_exhausted_at, Some(minute(3)));
 
@@ -239,7 +247,7 @@ pub async fn jobs_are_reserved_up_to_the_quota(w: &World) {
     assert_eq!(nothing, Grants::default());
 }
 
-pub async fn another_plan_counts_the_month_anew(w: &World) {
+pub async fn another_plan_counts_the_month_again(w: &World) {
     let schedule = w.schedule().await;
     w.manual_job(schedule, minute(1)).await;
     assert_eq!(reserve(w, minute(1), 3, 0, 5).await, (2, true));
@@ -276,7 +284,7 @@ pub async fn of_many_reservations_at_once_none_is_too_much(w: &World) {
     assert_eq!(granted.iter().filter(|granted| granted.newly_exhausted).count(), 1);
 }
 
-pub async fn a_month_begins_with_what_was_made_in_it(w: &World) {
+pub async fn a_month_begins_with_the_jobs_made_in_it(w: &World) {
     let schedule = w.schedule().await;
     for number in 1..=3 {
         w.manual_job(schedule, minute(number)).await;

@@ -67,7 +67,7 @@ pub async fn one_is_there_from_the_beginning_and_replaced_whole(w: &World) {
     assert!(log.iter().all(|entry| entry.object == id.to_string()));
 }
 
-pub async fn a_channel_that_cannot_be_told_changes_nothing(w: &World) {
+pub async fn a_channel_that_fails_its_test_does_not_change(w: &World) {
     let id = w.schedule().await;
     let fine = w.channel("fine").await;
     let unverified = w.unverified_channel(w.account, "unverified").await;

@@ -148,5 +148,5 @@ pub async fn signing_secrets_that_are_over_go(w: &World) {
     assert_eq!([prune(5).await, prune(6).await, prune(6).await], [0, 1, 0]);
     assert_eq!(left().await, [1, 2]);
     assert_eq!([prune(9).await, prune(9).await], [1, 0]);
-    assert_eq!(left().await, [1, 1], "what signs now has no end");
+    assert_eq!(left().await, [1, 1], "the signing secret has no end");
 }

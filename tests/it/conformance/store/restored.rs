@@ -33,10 +33,10 @@ pub async fn due_ticks_are_skipped_and_recorded(w: &World) {
     assert!(w.listed(&every_job()).await.is_empty());
     assert_eq!(pass_over(w, 10).await, PassedOver::default(), "a second time nothing is due");
     let fired = w.store.fire(&[w.fence], soon(minute(10)), &[old]).await.expect("answered");
-    assert_eq!(fired, fenced(), "who led before the backup leads no more");
+    assert_eq!(fired, fenced(), "the leader from before the backup is fenced");
 }
 
-pub async fn corrupt_rows_are_left_and_told(w: &World) {
+pub async fn corrupt_rows_are_left_and_reported(w: &World) {
     let id = w.schedule_with(|new| new.version.definition.timezone = "Mars/Olympus".into()).await;
     let fine = w.schedule().await;
     let passed = pass_over(w, 3).await;

@@ -105,7 +105,7 @@ pub async fn those_of_others_and_of_deleted_schedules_are_not_there(w: &World) {
     assert_eq!(list(w, id, None, 10).await, nothing);
 }
 
-pub async fn those_of_a_deleted_account_are_not_there(w: &World) {
+pub async fn rows_of_a_deleted_account_are_not_found(w: &World) {
     let id = w.schedule().await;
     assert!(w.store.delete_account(&w.write(minute(1))).await.expect("delete"));
     assert_eq!(list(w, id, None, 10).await, VersionPage { versions: vec![], total: 0 });

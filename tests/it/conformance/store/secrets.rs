@@ -149,7 +149,7 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "an answer needs it");
     let answers = both.reseal(SealedTable::IdempotencyKeys, [0; 16], 9).await.expect("reseal");
     assert_eq!((answers.sealed, answers.unreadable), (1, vec![]));
-    assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "what signs needs it");
+    assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "a signing secret needs it");
     let signing = both.reseal(SealedTable::SigningSecrets, [0; 16], 9).await.expect("reseal");
     assert_eq!((signing.sealed, signing.unreadable), (2, vec![]));
     assert_eq!(both.forget_keys(false).await.expect("forgotten"), ["test"]);
@@ -219,7 +219,7 @@ pub async fn rows_that_are_written_meanwhile_keep_the_keys(
     assert_eq!(both.stale_secrets().await.expect("count"), 0);
     assert_eq!(both.forget_keys(abandon).await.expect("asked"), [""; 0], "they are given back");
     assert_eq!(both.key_proofs().await.expect("read").len(), 3);
-    assert_eq!(both.forget_keys(abandon).await.expect("asked"), [""; 0], "nor taken away then");
+    assert_eq!(both.forget_keys(abandon).await.expect("asked"), [""; 0], "nor removed then");
 }
 
 /// A store rejects keys that cannot open its contents.

@@ -112,7 +112,7 @@ async fn a_newer_store_is_used_as_long_as_it_allows() {
 }
 
 #[tokio::test]
-async fn an_older_server_is_stopped_before_what_it_cannot_read_is_written() {
+async fn an_older_server_must_stop_before_an_incompatible_migration() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let open =
@@ -227,7 +227,7 @@ async fn a_write_waits_for_another_process_and_reads_do_not() {
 }
 
 #[tokio::test]
-async fn a_full_store_says_so_and_recovers() {
+async fn a_full_store_reports_it_and_recovers() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let settings = SqliteSettings { max_bytes: Some(1_000_000), ..SqliteSettings::new(&path) };
@@ -444,7 +444,7 @@ async fn a_closed_store_refuses_politely() {
 
 /// The older store also has a million finished jobs.
 #[tokio::test]
-async fn the_unfinished_jobs_of_an_older_store_go_on() {
+async fn the_unfinished_jobs_of_an_older_store_continue() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);

@@ -71,10 +71,10 @@ pub async fn a_claim_is_recalled_and_takes_nothing_more(w: &World) {
     let first = w.store.claim(&claim, &[job]).await.expect("claim");
     assert_eq!(jobs(&first), [job]);
     assert_eq!(recall(&claim).await, first, "no attempt is lost with the answer");
-    assert_eq!(recall(&claim).await, first, "it can be asked again");
+    assert_eq!(recall(&claim).await, first, "the call can be repeated");
     assert_eq!(w.store.recall(&claim, &[]).await.expect("recall"), Claims::default());
     assert_eq!(w.job(job).await.attempt_number, 1);
-    assert_eq!(w.job(new).await.status, JobStatus::Pending, "what is new is left alone");
+    assert_eq!(w.job(new).await.status, JobStatus::Pending, "new jobs are left alone");
     let other = w.others_claim(7, claim.now).await;
     let later = Claim { now: claim.now.plus(Duration::from_millis(1)), ..claim };
     for claim in [other, later] {
@@ -111,7 +111,7 @@ pub async fn starting_again_changes_nothing(w: &World) {
     assert_eq!(w.listed(&every_job()).await.len(), 1);
 }
 
-pub async fn a_restarted_job_is_sent_as_its_version_says(w: &World) {
+pub async fn a_restarted_job_sends_the_request_of_its_version(w: &World) {
     let signed = Definition { sign_requests: true, ..definition() };
     let id = w.schedule().await;
     let signing = w.schedule_with(|new| new.version = w.new_version(signed.clone())).await;

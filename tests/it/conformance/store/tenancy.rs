@@ -14,7 +14,7 @@ fn foreign(w: &World) -> WriteContext {
     w.write_for(w.foreign, minute(5))
 }
 
-pub async fn schedules_of_others_are_not_there(w: &World) {
+pub async fn schedules_of_other_accounts_are_not_found(w: &World) {
     let id = w.schedule().await;
     let firing = w.firing(id).await;
     let range = TickRange { first: minute(1), last: minute(1), count: 1 };
@@ -41,7 +41,7 @@ pub async fn schedules_of_others_are_not_there(w: &World) {
     assert!(w.listed(&every_job()).await.is_empty());
 }
 
-pub async fn jobs_of_others_are_not_there(w: &World) {
+pub async fn jobs_of_other_accounts_are_not_found(w: &World) {
     let id = w.schedule().await;
     let [done, waiting, running] = [
         w.manual_job(id, minute(1)).await,
@@ -70,7 +70,7 @@ pub async fn jobs_of_others_are_not_there(w: &World) {
     assert_eq!(w.listed(&every_job()).await.len(), 3);
 }
 
-pub async fn keys_of_others_are_not_there(w: &World) {
+pub async fn keys_of_other_accounts_are_not_found(w: &World) {
     let key = new_key(1);
     w.store.create_key(&w.write(minute(1)), &key).await.expect("create");
     assert!(w.store.keys(w.foreign).await.expect("list").is_empty());
@@ -79,7 +79,7 @@ pub async fn keys_of_others_are_not_there(w: &World) {
     assert_eq!((known.account, known.revoked_at), (w.account, None));
 }
 
-pub async fn members_of_others_are_not_there(w: &World) {
+pub async fn members_of_other_accounts_are_not_found(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     let invitation = new_invitation(1, "bob");
     assert!(w.store.create_invitation(&w.write(minute(1)), &invitation).await.expect("invite"));

@@ -138,7 +138,7 @@ pub async fn a_changed_password_ends_sessions_and_resets(w: &World) {
     );
 }
 
-pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
+pub async fn a_password_is_hashed_again_only_while_it_is_the_same(w: &World) {
     let ann = user(w, "ann").await;
     let read = async || w.store.user(ann).await.expect("read").expect("a user");
     let first = read().await.password_version;
@@ -150,7 +150,7 @@ pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
     assert_eq!(read().await.password, hash("second"));
     let late =
         w.store.set_password(&act(w, minute(1)), ann, Some(first), &hash("late"), None).await;
-    assert!(!late.expect("set"), "what was verified is not the password any more");
+    assert!(!late.expect("set"), "the verified password was replaced meanwhile");
     assert_eq!(read().await.password, hash("second"));
     let present = Some(read().await.password_version);
     assert!(
@@ -162,7 +162,7 @@ pub async fn a_password_is_hashed_anew_only_while_it_is_the_same(w: &World) {
     assert_eq!(read().await.password, hash("third"));
 }
 
-pub async fn operators_are_told_to_their_sessions(w: &World) {
+pub async fn sessions_know_that_their_user_is_an_operator(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     w.store.create_session(minute(0), &new_session(1, ann)).await.expect("create");
     let since = async || {
@@ -188,7 +188,7 @@ pub async fn operators_are_told_to_their_sessions(w: &World) {
     assert!(!w.store.set_operator(&act(w, minute(6)), unknown, true).await.expect("set"));
 }
 
-pub async fn the_display_of_times_is_told_to_all_sessions_of_the_user(w: &World) {
+pub async fn all_sessions_of_a_user_have_the_display_of_times(w: &World) {
     let [ann, ben] = [member(w, "ann", Role::Viewer).await, member(w, "ben", Role::Viewer).await];
     for (number, user) in [(1, ann), (2, ann), (3, ben)] {
         assert!(w.store.create_session(minute(0), &new_session(number, user)).await.expect("made"));
@@ -251,7 +251,7 @@ pub async fn members_and_their_roles(w: &World) {
         )
     };
     let members = async || w.store.members(w.account).await.expect("list");
-    assert_eq!(members().await, listed(Role::Viewer), "who is there stays as he is");
+    assert_eq!(members().await, listed(Role::Viewer), "an existing member keeps the role");
     assert_eq!(change(w, bob, MemberChange::Set(Role::Member)).await, MemberChanged::Done);
     assert_eq!(members().await, listed(Role::Member));
     assert_eq!(w.store.role(w.account, bob).await.expect("read"), Some(Role::Member));
@@ -279,7 +279,7 @@ pub async fn an_account_keeps_an_owner(w: &World) {
     assert_eq!(change(w, ann, MemberChange::Set(Role::Owner)).await, MemberChanged::Done);
     assert!(w.store.disable_user(&act(w, minute(1)), ann, true).await.expect("disable"));
     let left = change(w, bob, MemberChange::Remove).await;
-    assert_eq!(left, MemberChanged::LastOwner, "who is disabled can do nothing as an owner");
+    assert_eq!(left, MemberChanged::LastOwner, "a disabled owner does not count");
     assert!(w.store.disable_user(&act(w, minute(3)), ann, false).await.expect("enable"));
     assert_eq!(change(w, bob, MemberChange::Remove).await, MemberChanged::Done);
 }
@@ -324,7 +324,7 @@ pub async fn an_invitation_is_for_one_address_once(w: &World) {
     let taken = new_user(4, "ann");
     let taken = w.store.create_user(&act(w, minute(2)), &taken, &Joins::Invited(digest(2))).await;
     let told = taken.expect("create");
-    assert_eq!(told, UserCreated::NoSuchInvitation, "that there is ann is not told");
+    assert_eq!(told, UserCreated::NoSuchInvitation, "the answer does not reveal that ann exists");
     let cy = join(w, "cy", Joins::Invited(digest(2))).await;
     assert_eq!(w.store.role(w.account, cy).await.expect("read"), Some(Role::Member));
     assert_eq!(w.store.invitations(w.account, minute(2)).await.expect("list"), []);
@@ -335,7 +335,7 @@ pub async fn an_invitation_is_for_one_address_once(w: &World) {
     );
     assert_eq!(accept(bob, 4).await, Some(w.account));
     let role = w.store.role(w.account, bob).await.expect("read");
-    assert_eq!(role, Some(Role::Member), "who is a member already stays as he is");
+    assert_eq!(role, Some(Role::Member), "an existing member keeps the role");
 }
 
 pub async fn invitations_expire_and_are_taken_back(w: &World) {

@@ -45,7 +45,7 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
         drop(stdin);
         let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
         assert!(status.success(), "{line}: {}", String::from_utf8_lossy(&stderr));
-        self.told.said.push((format!("what {line} complains about"), stderr));
+        self.told.said.push((format!("the errors of {line}"), stderr));
         stdout
     }
 
@@ -53,7 +53,7 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
     fn run(&mut self, line: &str, input: &str) -> String {
         let said = self.output(line, input);
         let text = String::from_utf8_lossy(&said).into_owned();
-        self.told.said.push((format!("what {line} says"), said));
+        self.told.said.push((format!("the output of {line}"), said));
         text
     }
 

@@ -153,7 +153,7 @@ async fn of_one_machine() {
 fn search_log(log: &[u8], told: &Told, secrets: &[&str]) {
     let text = String::from_utf8_lossy(log);
     for part in ["TRACE", "rustls", "a test wants it"] {
-        assert!(text.contains(part), "it says all it can, of {part} too");
+        assert!(text.contains(part), "the most verbose log contains {part}");
     }
     assert_absent("the log", log, secrets);
     assert_absent("the log", log, &[QUERY]);

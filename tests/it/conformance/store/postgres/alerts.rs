@@ -34,7 +34,7 @@ fn fails(w: &World, claimed: &Claimed) -> Completion {
 /// A commit starts again if another session has changed the job. It raises the events of its second
 /// decision only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_begins_anew_raises_its_events_once() {
+async fn a_commit_that_begins_again_raises_its_events_once() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
@@ -119,7 +119,7 @@ async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
 
 /// A commit that passes over a locked row reads data that other commits take from their claims.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_past_a_held_row_raise_what_the_policy_says() {
+async fn commits_past_a_locked_row_raise_the_events_of_the_policy() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let held = running(&w).await;

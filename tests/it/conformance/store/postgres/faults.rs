@@ -84,7 +84,7 @@ async fn recovers(store: &PostgresStore) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_goes_away_is_not_waited_for_and_comes_back() {
+async fn calls_fail_fast_without_the_server_and_work_when_it_returns() {
     let (database, tasks) = (Database::migrated().await, Tasks::new());
     let (url, state) = line(&tasks, &database).await;
     let settings = PostgresSettings { api_connections: 2, ..PostgresSettings::new(url) };
@@ -191,7 +191,7 @@ async fn abandon(polls: usize, future: impl Future) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn callers_that_go_away_spoil_no_connection() {
+async fn callers_that_disconnect_spoil_no_connection() {
     let database = Database::migrated().await;
     let one = PostgresSettings {
         api_connections: 1,

@@ -158,7 +158,7 @@ async fn schedules_of_a_deleted_account_do_not_fire_while_it_is_erased() {
     assert_eq!(w.steady.erase(w.account, minute(1), 1).await.expect("erase").rows, 1);
     let Fired { tickets, busy, .. } =
         w.store.fire(&[w.fence], soon(minute(1)), &firings).await.expect("fire");
-    assert_eq!((tickets.len(), busy.len()), (0, 1), "the other schedule is gone");
+    assert_eq!((tickets.len(), busy.len()), (0, 1), "the other schedule is deleted");
     // A second erasure does not update the rows of the shards again.
     let mut beside = database.beside().await;
     let mut fences = async || -> Vec<i64> {

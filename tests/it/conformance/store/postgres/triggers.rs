@@ -42,7 +42,7 @@ async fn counted(database: &Database, table: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schedule_that_is_being_deleted_is_gone() {
+async fn a_schedule_that_is_being_deleted_is_not_found() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let id = w.schedule().await;

@@ -86,7 +86,7 @@ async fn an_older_store_has_to_be_migrated() {
 
 /// One million jobs have finished.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_unfinished_jobs_of_an_older_store_go_on() {
+async fn the_unfinished_jobs_of_an_older_store_continue() {
     let database = Database::empty().await;
     let mut beside = database.beside().await;
     let older = moved::older(&punctual::store::migrations::postgres());
