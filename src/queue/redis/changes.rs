@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -19,7 +19,7 @@ use super::keys::RedisKeys;
 use super::server::{Lent, RedisServer};
 use crate::domain::shard::ShardId;
 use crate::queue::{Changes, OwnedSchedule, QueueError, Result};
-use crate::runtime::{Clock, Tasks};
+use crate::runtime::{Clock, Mutex, Tasks};
 
 /// The lifetime of hints that no leader takes. A leader that comes later has read the store after
 /// the change.
@@ -145,11 +145,11 @@ impl Messenger {
                 self.keeping.notified().await;
                 let mut retry = FASTEST_RETRY;
                 loop {
-                    let next = self.kept().next();
+                    let next = self.kept.lock().next();
                     let Some((shard, changes)) = next else { break };
                     if let Err(error) = self.tell(shard, &changes).await {
                         self.keep(shard, &changes, &error);
-                        if self.kept().is_round_over() {
+                        if self.kept.lock().is_round_over() {
                             clock.sleep(retry).await;
                             retry = (retry * 2).min(SLOWEST_RETRY);
                         }
@@ -170,7 +170,7 @@ impl Messenger {
     /// Keeps hints while the server is away; returns `true` if it does. The check and the keeping
     /// are one step: a hint that is kept after `tell_kept` has found none left would not be sent.
     fn keep_while_away(&self, shard: ShardId, changes: &Changes) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         if kept.is_away {
             kept.keep(shard, changes);
         }
@@ -178,15 +178,11 @@ impl Messenger {
     }
 
     fn keep(&self, shard: ShardId, changes: &Changes, error: &QueueError) {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.keep(shard, changes);
         if !std::mem::replace(&mut kept.is_away, true) {
             tracing::warn!(%error, "hints of changed schedules not sent, keeping them until the queue is back");
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, PendingHints> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

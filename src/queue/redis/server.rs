@@ -1,7 +1,7 @@
 //! Connections to the server. Every wait is bounded.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed;
@@ -14,7 +14,7 @@ use super::RedisSettings;
 use super::failure::RedisFailure;
 use super::nodes::Nodes;
 use crate::queue::{QueueError, Result};
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Mutex};
 
 /// The longest wait for a connection, and then for the answer to a request.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ impl RedisServer {
     pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent> {
         let now = self.clock.monotonic();
         let (known, failures) = {
-            let proven = lock(&self.proven);
+            let proven = self.proven.lock();
             (proven.link.clone().filter(|(_, until)| now < *until), proven.failures)
         };
         let link = match known {
@@ -74,7 +74,7 @@ impl RedisServer {
             Ok(Err(other)) => return Err(QueueError::new(operation, other)),
             Err(_) => return Err(QueueError::new(operation, RedisFailure::Silent)),
         };
-        let mut proven = lock(&self.proven);
+        let mut proven = self.proven.lock();
         if proven.failures == failures {
             proven.link = Some((link.clone(), self.clock.monotonic() + PROVEN_FOR));
         }
@@ -137,7 +137,7 @@ impl Lent {
             Err(_) => Err(QueueError::new(operation, RedisFailure::Silent)),
         };
         if answer.is_err() {
-            let mut proven = lock(&self.proven);
+            let mut proven = self.proven.lock();
             if proven.failures == self.failures {
                 *proven = Proven { link: None, failures: self.failures + 1 };
             }
@@ -191,10 +191,6 @@ impl ConnectionLike for RedisLink {
             Self::Cluster(link) => link.get_db(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed(operation: &'static str, error: RedisError) -> QueueError {
