@@ -23,7 +23,6 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
 /// Hints of this replica and of others.
 pub(super) struct RedisHints {
-    keys: RedisKeys,
     /// The id of this replica, so that its own messages do not wake it a second time.
     sender: String,
     pub(super) due: Arc<Notify>,
@@ -31,31 +30,24 @@ pub(super) struct RedisHints {
 }
 
 impl RedisHints {
-    pub(super) fn new(keys: RedisKeys, sender: u64) -> Self {
-        Self {
-            keys,
-            sender: format!("{sender:016x}"),
-            due: Arc::default(),
-            tickets: Arc::default(),
-        }
+    pub(super) fn new(sender: u64) -> Self {
+        Self { sender: format!("{sender:016x}"), due: Arc::default(), tickets: Arc::default() }
     }
 
     /// Notifies the leaders that schedules have changed.
-    pub(super) async fn send_due(&self, lent: &Lent) -> Result<()> {
+    pub(super) async fn send_due(&self, lent: &Lent<'_>) -> Result<()> {
         self.due.notify_one();
-        self.publish(lent, "hint", self.keys.due_channel()).await
+        self.publish(lent, lent.server.keys.due_channel()).await
     }
 
     /// Notifies the executors that there are new tickets.
-    pub(super) async fn send_tickets(&self, lent: &Lent) -> Result<()> {
+    pub(super) async fn send_tickets(&self, lent: &Lent<'_>) -> Result<()> {
         self.tickets.notify_one();
-        self.publish(lent, "push", self.keys.ticket_channel()).await
+        self.publish(lent, lent.server.keys.ticket_channel()).await
     }
 
-    async fn publish(&self, lent: &Lent, operation: &'static str, to: String) -> Result<()> {
-        let mut publish = redis::cmd("PUBLISH");
-        publish.arg(to).arg(&self.sender);
-        lent.answer(operation, publish.query_async(&mut lent.link())).await
+    async fn publish(&self, lent: &Lent<'_>, to: String) -> Result<()> {
+        lent.query(redis::cmd("PUBLISH").arg(to).arg(&self.sender)).await
     }
 
     /// Passes on the hints of other replicas until the first stage of a stop. Whenever it has
@@ -74,7 +66,7 @@ impl RedisHints {
                 let line = bounded(client.get_async_pubsub()).await?;
                 check(&server).await;
                 retry = FASTEST_RETRY;
-                self.pass_on(line, &clock).await
+                self.pass_on(line, &server.keys, &clock).await
             };
             tokio::select! {
                 ended = listening => if let Err(error) = ended {
@@ -89,9 +81,9 @@ impl RedisHints {
         }
     }
 
-    async fn pass_on(&self, line: PubSub, clock: &Clock) -> RedisResult<()> {
+    async fn pass_on(&self, line: PubSub, keys: &RedisKeys, clock: &Clock) -> RedisResult<()> {
         let (mut requests, mut messages) = line.split();
-        let (due, tickets) = (self.keys.due_channel(), self.keys.ticket_channel());
+        let (due, tickets) = (keys.due_channel(), keys.ticket_channel());
         bounded(requests.subscribe(&[&due, &tickets])).await?;
         // Hints may have been missed before the subscription.
         self.due.notify_one();
