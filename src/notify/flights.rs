@@ -2,12 +2,11 @@
 //! counts from its claim until its result is recorded.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId};
-use crate::runtime::Mutex;
+use crate::runtime::{Mutex, count_down};
 
 /// The maximum numbers of concurrent tries.
 #[derive(Clone, Debug)]
@@ -131,16 +130,6 @@ impl Drop for OngoingTry {
         if let Some((_, count)) = of_kind {
             *count -= 1;
         }
-    }
-}
-
-fn count_down<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
-    let left = counts.get_mut(&key).map(|count| {
-        *count -= 1;
-        *count
-    });
-    if left == Some(0) {
-        counts.remove(&key);
     }
 }
 

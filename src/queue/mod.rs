@@ -25,7 +25,6 @@ pub mod redis;
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +56,25 @@ pub struct Capacity {
     pub per_host: usize,
     /// The room of each host that has attempts under way.
     pub hosts: HashMap<HostKey, usize>,
+}
+
+impl Capacity {
+    fn of_account(&self, account: AccountId) -> usize {
+        self.accounts.get(&account).copied().unwrap_or(self.per_account)
+    }
+
+    fn of_host(&self, host: HostKey) -> usize {
+        self.hosts.get(&host).copied().unwrap_or(self.per_host)
+    }
+
+    /// Subtracts the room that a ticket uses.
+    fn use_up(&mut self, ticket: &Ticket) {
+        self.total = self.total.saturating_sub(1);
+        let account = self.of_account(ticket.account).saturating_sub(1);
+        self.accounts.insert(ticket.account, account);
+        let host = self.of_host(ticket.host).saturating_sub(1);
+        self.hosts.insert(ticket.host, host);
+    }
 }
 
 /// An answer of the due index.
@@ -114,7 +132,8 @@ impl Changes {
 }
 
 /// A failed operation of a queue. It is always transient, because nothing in a queue is needed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("queue unavailable ({operation}): {source}")]
 pub struct QueueError {
     operation: &'static str,
     source: Box<dyn Error + Send + Sync>,
@@ -130,18 +149,6 @@ impl QueueError {
 impl CallError for QueueError {
     fn is_fault(&self) -> bool {
         true
-    }
-}
-
-impl fmt::Display for QueueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "queue unavailable ({}): {}", self.operation, self.source)
-    }
-}
-
-impl Error for QueueError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
     }
 }
 

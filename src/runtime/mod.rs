@@ -7,6 +7,7 @@
 mod batch_size;
 mod client_address;
 mod clock;
+mod count_down;
 mod drive;
 pub mod faults;
 mod lapse;
@@ -19,6 +20,7 @@ mod tasks;
 pub use batch_size::BatchSize;
 pub use client_address::ClientAddress;
 pub use clock::{Clock, Moment};
+pub use count_down::count_down;
 pub use drive::{Pause, RunError, Worker, drive};
 pub(crate) use measured::measured;
 pub use measured::{CallError, Measured, measure};

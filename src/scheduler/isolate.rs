@@ -76,16 +76,9 @@ pub(super) async fn fire(
 }
 
 /// The error of a batch whose firing panicked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("firing panicked")]
 struct Panicked;
-
-impl std::fmt::Display for Panicked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("firing panicked")
-    }
-}
-
-impl std::error::Error for Panicked {}
 
 /// Returns `true` if the cause may lie in the batch, so that another batch could be fired.
 fn lies_in_batch(error: &RunError) -> bool {

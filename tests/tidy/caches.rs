@@ -30,7 +30,6 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("executor/intake/attempt_starter", "AttemptStarter", "JobId", "slots of the tickets of one call"),
     ("outbound/clients", "Clients", "ClientKey", "the account and the origin"),
     ("queue/memory/due", "DueIndex", "ScheduleId", "next ticks"),
-    ("queue/memory/run_queue", "Left", "HostKey", "hosts: numbers of attempts"),
     ("queue/memory/run_queue", "TurnQueues", "K", "accounts, and the hosts of each account"),
     ("queue/memory/run_queue", "MemoryRunQueue", "(Timestamp,JobId)", "tickets, each with its account"),
     ("queue", "Capacity", "HostKey", "hosts: numbers of attempts"),

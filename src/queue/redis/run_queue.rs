@@ -15,7 +15,7 @@ use futures_util::future::join_all;
 use redis::Script;
 
 use super::back_off::BackOff;
-use super::capacity::{binding, part, use_up};
+use super::capacity::{binding, part};
 use super::due::millis;
 use super::server::{Lent, RedisServer};
 use super::tickets;
@@ -138,7 +138,7 @@ impl RedisRunQueue {
                 Err(error) => failed = Some(error),
             }
         }
-        use_up(&mut left, &taken);
+        taken.iter().for_each(|ticket| left.use_up(ticket));
         let until = self.clock.monotonic() + LONGEST_ROUND;
         for shard in more.into_iter().filter(|_| seen_shards > 1) {
             if left.total == 0 {
@@ -151,7 +151,7 @@ impl RedisRunQueue {
             }
             match self.take_from(lent, shard, (&left, left.total)).await {
                 Ok((tickets, _)) => {
-                    use_up(&mut left, &tickets);
+                    tickets.iter().for_each(|ticket| left.use_up(ticket));
                     taken.extend(tickets);
                 }
                 Err(error) => failed = Some(error),

@@ -12,7 +12,7 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId};
 use crate::executor::settings::ExecutorSettings;
 use crate::queue::Capacity;
-use crate::runtime::Mutex;
+use crate::runtime::{Mutex, count_down};
 use crate::telemetry::metrics::{self, CAPS_REACHED};
 
 /// The slots of an executor.
@@ -279,8 +279,8 @@ impl Drop for Slot {
         let mut state = self.slots.state.lock();
         state.used -= 1;
         state.freed += 1;
-        release(&mut state.accounts, self.account);
-        release(&mut state.hosts, self.host);
+        count_down(&mut state.accounts, self.account);
+        count_down(&mut state.hosts, self.host);
         if std::mem::take(&mut state.wanted) {
             self.slots.hint.notify_one();
         }
@@ -289,15 +289,6 @@ impl Drop for Slot {
 
 fn left<K: Copy + Eq + Hash>(used: &HashMap<K, usize>, cap: usize) -> HashMap<K, usize> {
     used.iter().map(|(key, used)| (*key, cap.saturating_sub(*used))).collect()
-}
-
-fn release<K: Eq + Hash>(used: &mut HashMap<K, usize>, key: K) {
-    if let Entry::Occupied(mut entry) = used.entry(key) {
-        *entry.get_mut() -= 1;
-        if *entry.get() == 0 {
-            entry.remove();
-        }
-    }
 }
 
 #[cfg(test)]
