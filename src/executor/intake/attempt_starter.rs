@@ -15,7 +15,7 @@ use crate::executor::shared::ExecutorShared;
 use crate::runtime::faults::Point;
 use crate::runtime::{Moment, TaskKind, Tasks};
 use crate::store::{
-    Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
+    Claim, Claimed, Claims, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
 };
 use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
 use crate::telemetry::traces::trace_id;
@@ -96,9 +96,11 @@ impl AttemptStarter {
             // Boxed, so that a large future is not moved from wrapper to wrapper.
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
-        for damaged in unreadable {
-            self.slots.remove(&damaged.job);
-            if let Some(ended) = fail(damaged, shared) {
+        for Unreadable { job, attempt, failure } in unreadable {
+            self.slots.remove(&job);
+            // A further attempt would fail in the same way.
+            let ended = FinishedAttempt::unsent(shared, (job, attempt), |_| End::Failed(failure));
+            if let Some(ended) = ended {
                 // If the committer is gone, the sweep finds the job.
                 let _ = self.outcomes.send(ended).await;
             }
@@ -157,21 +159,4 @@ impl AttemptStarter {
             START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
         }
     }
-}
-
-/// Returns the end of an attempt whose request cannot be read. A further attempt would fail in the
-/// same way.
-fn fail(damaged: Unreadable, shared: &ExecutorShared) -> Option<FinishedAttempt> {
-    let Unreadable { job, attempt, failure } = damaged;
-    let (place, _) = shared.running.enter(job, attempt, None)?;
-    let completion = Completion {
-        job,
-        attempt,
-        executor: shared.id,
-        run: None,
-        completed_at: shared.clock.now(),
-        exchange: None,
-        end: End::Failed(failure),
-    };
-    Some(FinishedAttempt { completion, place })
 }

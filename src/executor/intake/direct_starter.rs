@@ -33,10 +33,10 @@ const LONGEST_TURN: Duration = Duration::from_millis(50);
 /// Starts jobs on behalf of leaders and commands of the same replica.
 #[derive(Clone)]
 pub struct DirectStarter {
-    shared: Arc<ExecutorShared>,
+    pub(super) shared: Arc<ExecutorShared>,
     /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
     outcomes: mpsc::WeakSender<FinishedAttempt>,
-    tasks: Tasks,
+    pub(super) tasks: Tasks,
     line: Arc<SlotQueue>,
     handed: mpsc::Sender<Ticket>,
 }
@@ -49,14 +49,6 @@ impl DirectStarter {
         handed: mpsc::Sender<Ticket>,
     ) -> Self {
         Self { shared, outcomes, tasks, line: Arc::default(), handed }
-    }
-
-    pub(in crate::executor) fn shared(&self) -> &Arc<ExecutorShared> {
-        &self.shared
-    }
-
-    pub(in crate::executor) fn tasks(&self) -> &Tasks {
-        &self.tasks
     }
 
     /// Returns the channel in which attempts hand in their outcomes; `None` after a stop has begun.
