@@ -110,8 +110,5 @@ impl RedisHints {
 }
 
 async fn bounded<T>(request: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    match tokio::time::timeout(PATIENCE, request).await {
-        Ok(answer) => answer,
-        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
-    }
+    tokio::time::timeout(PATIENCE, request).await.map_err(std::io::Error::from)?
 }
