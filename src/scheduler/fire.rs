@@ -35,21 +35,15 @@ impl Rules {
     }
 }
 
-/// The result of a batch.
-#[derive(Default)]
-pub(super) struct BatchOutcome {
-    /// The shards that have a newer leader.
-    pub(super) fenced: Vec<ShardId>,
-}
-
-/// Fires those of these schedules that are due, and updates the indexes and the run queue.
+/// Fires those of these schedules that are due, and updates the indexes and the run queue. Returns
+/// the shards that have a newer leader.
 pub(super) async fn fire_batch(
     context: &Context,
     rules: &Rules,
     fences: &[Fence],
     now: Timestamp,
     due: &[DueTick],
-) -> Result<BatchOutcome, RunError> {
+) -> Result<Vec<ShardId>, RunError> {
     let mut read = read(context, &rules.cache, now, due).await?;
     let (decisions, mut index) = decide(&rules.recurrences, &read, now);
     let LimitedFirings { firings, waiting, allowed } =
@@ -60,14 +54,13 @@ pub(super) async fn fire_batch(
     index.extend(gone.map(|schedule| (schedule, None)));
     let taken = TakenQuota::of(&rules.quotas, &allowed, &read);
     let (tickets, advanced, fenced) = (Vec::new(), Vec::new(), Vec::new());
-    let read_so = &read;
     let mut batch = FiringBatch {
         context,
         fences,
         now,
         taken,
         backlog: &rules.backlog,
-        read: read_so,
+        read: &read,
         index,
         advanced,
         tickets,
@@ -87,7 +80,7 @@ pub(super) async fn fire_batch(
     read.retain(|read| !allowed.limits(read.candidate.account));
     rules.cache.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
-    Ok(BatchOutcome { fenced })
+    Ok(fenced)
 }
 
 /// Sets the next ticks of the schedules in the indexes of their shards.

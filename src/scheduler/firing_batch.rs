@@ -90,7 +90,7 @@ impl FiringBatch<'_> {
                     let kept = self.keep(&fired, outcome, &started, took);
                     if let Err(error) = kept {
                         rest.extend(left.into_iter().map(|(firing, _)| firing));
-                        self.taken.give_back(&rest, []);
+                        self.taken.give_back(&rest, &HashSet::new());
                         return Err(error);
                     }
                     wanted = left;
@@ -120,7 +120,7 @@ impl FiringBatch<'_> {
         let candidates = self.candidates();
         let plan = |firing: &Firing| candidates.get(&firing.schedule)?.plan.as_deref();
         let taken = self.backlog.take(&self.context.store, self.fences, plan, &firings).await;
-        let taken = taken.inspect_err(|_| self.taken.give_back(&firings, []))?;
+        let taken = taken.inspect_err(|_| self.taken.give_back(&firings, &HashSet::new()))?;
         let mut unmade = Vec::new();
         for (firing, taken) in firings.iter_mut().zip(taken) {
             let over = firing.jobs.split_off(taken);
@@ -132,7 +132,7 @@ impl FiringBatch<'_> {
                 firing.skips.push((range, SkipReason::Backlog));
             }
         }
-        self.taken.give_back(&unmade, []);
+        self.taken.give_back(&unmade, &HashSet::new());
         Ok(firings)
     }
 
@@ -172,14 +172,13 @@ impl FiringBatch<'_> {
             Err(error) => {
                 // The firings will be repeated with new reservations. So these are given back,
                 // unless the jobs may have been made and only the response was lost.
-                let started: HashSet<JobId> = started.collect();
+                let started = started.collect();
                 count_made(firings, &started, self.context.clock.now());
-                let started = started.into_iter();
                 match error.kind() {
                     StoreErrorKind::Unavailable if !error.is_void() => {
-                        self.taken.doubt(firings, started);
+                        self.taken.doubt(firings, &started);
                     }
-                    _ => self.taken.give_back(firings, started),
+                    _ => self.taken.give_back(firings, &started),
                 }
                 return Err(error.into());
             }
@@ -195,7 +194,7 @@ impl FiringBatch<'_> {
         count_skips(firings, &advanced);
         FENCED_WRITES.add(fenced.len() as u64);
         self.taken.settle(firings, &made, &busy, &fenced);
-        self.taken.give_back(firings, made);
+        self.taken.give_back(firings, &made);
         self.tickets.append(&mut tickets);
         self.advanced.extend(advanced);
         self.rest(&busy);
@@ -255,11 +254,7 @@ impl<'a> TakenQuota<'a> {
 
     /// Gives back the reservations of jobs that were not made, because their schedule was not fired
     /// or another job was active.
-    fn give_back(&self, firings: &[Firing], made: impl IntoIterator<Item = JobId>) {
-        if self.candidates.is_empty() {
-            return;
-        }
-        let made: HashSet<_> = made.into_iter().collect();
+    fn give_back(&self, firings: &[Firing], made: &HashSet<JobId>) {
         for (account, firing) in self.of_limited(firings) {
             let unmade = firing.jobs.iter().filter(|job| !made.contains(&job.id)).count();
             self.quotas.give_back(self.allowed, account, unmade as u64);
@@ -268,8 +263,7 @@ impl<'a> TakenQuota<'a> {
 
     /// Keeps the reservations of jobs that may have been made. The quota holds in either case, and
     /// the next try of the jobs shows whether they were made.
-    fn doubt(&self, firings: &[Firing], started: impl Iterator<Item = JobId>) {
-        let started: HashSet<_> = started.collect();
+    fn doubt(&self, firings: &[Firing], started: &HashSet<JobId>) {
         for (account, firing) in self.of_limited(firings) {
             for job in firing.jobs.iter().filter(|job| !started.contains(&job.id)) {
                 self.quotas.doubt(self.allowed, account, job.id);

@@ -82,6 +82,7 @@ async fn refresh(
 }
 
 /// The comparison of a shard's index with the store, page by page, in case a hint was lost.
+#[derive(Default)]
 pub(super) struct Comparison {
     /// The time of the next page.
     at: Timestamp,
@@ -103,15 +104,7 @@ pub(super) struct Comparison {
 impl Comparison {
     /// A comparison without pauses.
     pub(super) fn urgent(now: Timestamp) -> Self {
-        Self {
-            at: now,
-            began: now,
-            took: Duration::ZERO,
-            after: None,
-            is_urgent: true,
-            again: false,
-            repeats: false,
-        }
+        Self { at: now, began: now, is_urgent: true, ..Self::default() }
     }
 
     /// Compares everything without pauses, because hints of any schedule may be lost. If such a
@@ -133,10 +126,6 @@ impl Comparison {
     /// Returns the time of the next page.
     pub(super) fn at(&self) -> Timestamp {
         self.at
-    }
-
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.at <= now
     }
 
     /// Copies the next page of the shard's ticks from the store to the index. If a schedule fires

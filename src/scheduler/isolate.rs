@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-use super::fire::{BatchOutcome, fire_batch};
+use super::fire::fire_batch;
 use super::index::PARKED;
 use super::pending::DueTick;
 use super::shard_leadership::LeaderParts;
@@ -45,7 +45,7 @@ pub(super) async fn fire(
         let fired = fire_batch(parts.context, parts.rules, &fences, now, batch);
         let fired = AssertUnwindSafe(fired).catch_unwind().await;
         let error = match fired.unwrap_or_else(|_| Err(Panicked.into())) {
-            Ok(BatchOutcome { fenced }) => {
+            Ok(fenced) => {
                 has_fired = true;
                 lost.extend(fences.iter().filter(|fence| fenced.contains(&fence.shard)));
                 continue;

@@ -265,7 +265,7 @@ impl<'a> LeaderPass<'a> {
             }
             Err(error) => {
                 self.report.unserved += 1;
-                self.report.fail(error);
+                self.report.error = Some(error);
             }
         }
         if let Some(fence) = self.overtaken.remove(&shard)
@@ -306,7 +306,7 @@ impl<'a> LeaderPass<'a> {
             }
             Err(error) => {
                 self.report.unfired += 1;
-                self.report.fail(error);
+                self.report.error = Some(error);
                 self.pending.forget(&shards);
                 for shard in &shards {
                     if let Some(leadership) = self.leaderships.get_mut(shard) {
