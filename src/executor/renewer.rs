@@ -31,9 +31,12 @@ pub(super) async fn renew(
     };
     // These run side by side: a slow answer about what to abort must not let the lease, and with it
     // all claims, end.
+    let renewing = async {
+        tokio::join!(keep_lease(&shared), keep_aborting(&shared), keep_closing(&shared, &outcomes));
+    };
     tokio::select! {
         () = over => {}
-        () = async { tokio::join!(keep_lease(&shared), keep_aborting(&shared), keep_closing(&shared, &outcomes)); } => {}
+        () = renewing => {}
     }
 }
 

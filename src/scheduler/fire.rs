@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use super::Context;
 use super::backlog::Backlog;
 use super::decide::{FiringDecision, RecurrenceCache, decide};
-use super::firing_batch::{FiringBatch, TakenQuota};
+use super::firing_batch::FiringBatch;
 use super::pending::DueTick;
 use super::quotas::{Allowed, DueJobs, Quotas};
 use super::schedule_cache::{LoadedSchedule, ScheduleCache};
@@ -46,21 +46,22 @@ pub(super) async fn fire_batch(
 ) -> Result<Vec<ShardId>, RunError> {
     let mut read = read(context, &rules.cache, now, due).await?;
     let (decisions, mut index) = decide(&rules.recurrences, &read, now);
-    let LimitedFirings { firings, waiting, allowed } =
-        within_quotas(context, &rules.quotas, decisions, now).await;
-    index.extend(waiting);
+    let (firings, allowed) =
+        within_quotas(context, &rules.quotas, decisions, now, &mut index).await;
     let found: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
     let gone = due.iter().map(|due| due.member.schedule).filter(|id| !found.contains(id));
     index.extend(gone.map(|schedule| (schedule, None)));
-    let taken = TakenQuota::of(&rules.quotas, &allowed, &read);
+    let candidates = read.iter().map(|read| (read.candidate.schedule, &read.candidate)).collect();
     let (tickets, advanced, fenced) = (Vec::new(), Vec::new(), Vec::new());
     let mut batch = FiringBatch {
         context,
         fences,
         now,
-        taken,
+        quotas: &rules.quotas,
+        allowed: &allowed,
         backlog: &rules.backlog,
         read: &read,
+        candidates,
         index,
         advanced,
         tickets,
@@ -144,37 +145,30 @@ fn plan(read: &LoadedSchedule) -> (Option<&str>, Option<Timestamp>) {
     (read.candidate.plan.as_deref(), read.candidate.suspended_until)
 }
 
-/// The firings of a batch after the quotas of the accounts were applied.
-struct LimitedFirings {
-    /// The firings that may take place.
-    firings: Vec<Firing>,
-    /// The schedules that stay due, and the time at which each is tried again.
-    waiting: Vec<(ScheduleId, Option<Timestamp>)>,
-    allowed: Allowed,
-}
-
-/// Limits the jobs of accounts with a quota to the number that they may have.
+/// Limits the jobs of accounts with a quota to the number that they may have. Returns the firings
+/// that may take place. The other schedules stay due: `index` gets the time of their next try.
 async fn within_quotas(
     context: &Context,
     quotas: &Quotas,
     decisions: Vec<FiringDecision<'_>>,
     now: Timestamp,
-) -> LimitedFirings {
+    index: &mut Vec<(ScheduleId, Option<Timestamp>)>,
+) -> (Vec<Firing>, Allowed) {
     let mut due = DueJobs::default();
     for FiringDecision { candidate, plan, .. } in &decisions {
         quotas.add(&mut due, candidate, plan.runs.len());
     }
     let mut allowed = quotas.take(context, now, &due).await;
-    let (mut firings, mut waiting) = (Vec::with_capacity(decisions.len()), Vec::new());
+    let mut firings = Vec::with_capacity(decisions.len());
     for decision in decisions {
         let runs = decision.plan.runs.len();
         match allowed.take(decision.candidate.account, runs) {
             Ok(may) => firings.push(decision.firing(may)),
             Err(wait) => {
                 let again = context.clock.after(now, wait);
-                waiting.push((decision.candidate.schedule, Some(again)));
+                index.push((decision.candidate.schedule, Some(again)));
             }
         }
     }
-    LimitedFirings { firings, waiting, allowed }
+    (firings, allowed)
 }

@@ -40,9 +40,12 @@ pub(super) struct FiringBatch<'a> {
     pub(super) backlog: &'a Backlog,
     pub(super) fences: &'a [Fence],
     pub(super) now: Timestamp,
-    pub(super) taken: TakenQuota<'a>,
+    pub(super) quotas: &'a Quotas,
+    /// The reservations for accounts with a quota.
+    pub(super) allowed: &'a Allowed,
     /// The schedules as they were read.
     pub(super) read: &'a [LoadedSchedule],
+    pub(super) candidates: HashMap<ScheduleId, &'a Candidate>,
     /// The updates of the due indexes, apart from the next ticks of `advanced`.
     pub(super) index: Vec<(ScheduleId, Option<Timestamp>)>,
     /// The schedules that were advanced, and their next ticks.
@@ -90,7 +93,7 @@ impl FiringBatch<'_> {
                     let kept = self.keep(&fired, outcome, &started, took);
                     if let Err(error) = kept {
                         rest.extend(left.into_iter().map(|(firing, _)| firing));
-                        self.taken.give_back(&rest, &HashSet::new());
+                        self.give_back(&rest, &HashSet::new());
                         return Err(error);
                     }
                     wanted = left;
@@ -117,10 +120,9 @@ impl FiringBatch<'_> {
 
     /// Turns the newest jobs that exceed the backlog limit of their schedule into skips.
     async fn within_backlog(&self, mut firings: Vec<Firing>) -> Result<Vec<Firing>, RunError> {
-        let candidates = self.candidates();
-        let plan = |firing: &Firing| candidates.get(&firing.schedule)?.plan.as_deref();
+        let plan = |firing: &Firing| self.candidates.get(&firing.schedule)?.plan.as_deref();
         let taken = self.backlog.take(&self.context.store, self.fences, plan, &firings).await;
-        let taken = taken.inspect_err(|_| self.taken.give_back(&firings, &HashSet::new()))?;
+        let taken = taken.inspect_err(|_| self.give_back(&firings, &HashSet::new()))?;
         let mut unmade = Vec::new();
         for (firing, taken) in firings.iter_mut().zip(taken) {
             let over = firing.jobs.split_off(taken);
@@ -132,17 +134,16 @@ impl FiringBatch<'_> {
                 firing.skips.push((range, SkipReason::Backlog));
             }
         }
-        self.taken.give_back(&unmade, &HashSet::new());
+        self.give_back(&unmade, &HashSet::new());
         Ok(firings)
     }
 
     /// Returns the firings of exactly one job that can start at once, each with the ticket that the
     /// job would get, and all other firings.
     fn with_tickets(&self, firings: Vec<Firing>) -> (Vec<(Firing, Ticket)>, Vec<Firing>) {
-        let candidates = self.candidates();
         let (mut wanted, mut rest) = (Vec::with_capacity(firings.len()), Vec::new());
         for firing in firings {
-            let Candidate { shard, account, host, .. } = *candidates[&firing.schedule];
+            let Candidate { shard, account, host, .. } = *self.candidates[&firing.schedule];
             match firing.jobs[..] {
                 [TickJob { id: job, .. }] if firing.is_plain() => {
                     wanted.push((firing, Ticket { job, shard, account, host, start: self.now }));
@@ -151,11 +152,6 @@ impl FiringBatch<'_> {
             }
         }
         (wanted, rest)
-    }
-
-    fn candidates(&self) -> HashMap<ScheduleId, &Candidate> {
-        let candidates = self.read.iter().map(|read| (read.candidate.schedule, &read.candidate));
-        candidates.collect()
     }
 
     /// Records the result of a firing statement.
@@ -176,9 +172,9 @@ impl FiringBatch<'_> {
                 count_made(firings, &started, self.context.clock.now());
                 match error.kind() {
                     StoreErrorKind::Unavailable if !error.is_void() => {
-                        self.taken.doubt(firings, &started);
+                        self.doubt(firings, &started);
                     }
-                    _ => self.taken.give_back(firings, &started),
+                    _ => self.give_back(firings, &started),
                 }
                 return Err(error.into());
             }
@@ -193,8 +189,8 @@ impl FiringBatch<'_> {
         SKIPS.with(SkipReason::Overlap).add(overlapped);
         count_skips(firings, &advanced);
         FENCED_WRITES.add(fenced.len() as u64);
-        self.taken.settle(firings, &made, &busy, &fenced);
-        self.taken.give_back(firings, &made);
+        self.settle(firings, &made, &busy, &fenced);
+        self.give_back(firings, &made);
         self.tickets.append(&mut tickets);
         self.advanced.extend(advanced);
         self.rest(&busy);
@@ -227,29 +223,6 @@ impl FiringBatch<'_> {
         let again = self.context.clock.after(self.now, REST);
         let read = busy.iter().filter(|schedule| !cached.contains(schedule));
         self.index.extend(read.map(|schedule| (*schedule, Some(again))));
-    }
-}
-
-/// Returns how long firings can wait for a free slot: at most a quarter of the time to the earliest
-/// next tick, so that no tick is mistaken for a missed one.
-fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
-    let next = wanted.iter().filter_map(|(firing, _)| firing.next_tick).min();
-    next.map_or(LONGEST_PATIENCE, |next| (next.since(now) / 4).min(LONGEST_PATIENCE))
-}
-
-/// The reservations of a batch, for accounts with a quota.
-pub(super) struct TakenQuota<'a> {
-    quotas: &'a Quotas,
-    allowed: &'a Allowed,
-    candidates: HashMap<ScheduleId, &'a Candidate>,
-}
-
-impl<'a> TakenQuota<'a> {
-    pub(super) fn of(quotas: &'a Quotas, allowed: &'a Allowed, read: &'a [LoadedSchedule]) -> Self {
-        let candidates = read.iter().map(|read| &read.candidate);
-        let limited = candidates.filter(|candidate| allowed.limits(candidate.account));
-        let candidates = limited.map(|candidate| (candidate.schedule, candidate)).collect();
-        Self { quotas, allowed, candidates }
     }
 
     /// Gives back the reservations of jobs that were not made, because their schedule was not fired
@@ -294,10 +267,17 @@ impl<'a> TakenQuota<'a> {
         firings: &'b [Firing],
     ) -> impl Iterator<Item = (AccountId, &'b Firing)> {
         firings.iter().filter_map(|firing| {
-            let candidate = self.candidates.get(&firing.schedule)?;
-            Some((candidate.account, firing))
+            let account = self.candidates.get(&firing.schedule)?.account;
+            self.allowed.limits(account).then_some((account, firing))
         })
     }
+}
+
+/// Returns how long firings can wait for a free slot: at most a quarter of the time to the earliest
+/// next tick, so that no tick is mistaken for a missed one.
+fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
+    let next = wanted.iter().filter_map(|(firing, _)| firing.next_tick).min();
+    next.map_or(LONGEST_PATIENCE, |next| (next.since(now) / 4).min(LONGEST_PATIENCE))
 }
 
 /// Counts the jobs that were made, including held ones, and records the lag from their ticks to the

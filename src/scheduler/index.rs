@@ -85,7 +85,7 @@ async fn refresh(
 #[derive(Default)]
 pub(super) struct Comparison {
     /// The time of the next page.
-    at: Timestamp,
+    pub(super) at: Timestamp,
     /// The time at which the comparison of the whole index began.
     began: Timestamp,
     /// The duration of the last one without pauses.
@@ -93,7 +93,7 @@ pub(super) struct Comparison {
     /// The schedule after which the next page begins. Absent: it begins at the start.
     after: Option<ScheduleId>,
     /// `true` if the comparison continues without pauses until it is complete.
-    is_urgent: bool,
+    pub(super) is_urgent: bool,
     /// `true` if it then starts once more.
     again: bool,
     /// `true` if it only looks for schedules that other replicas have changed, so that it leaves
@@ -116,16 +116,6 @@ impl Comparison {
         } else {
             *self = Self::urgent(now);
         }
-    }
-
-    /// Returns `true` if it continues without pauses.
-    pub(super) fn is_urgent(&self) -> bool {
-        self.is_urgent
-    }
-
-    /// Returns the time of the next page.
-    pub(super) fn at(&self) -> Timestamp {
-        self.at
     }
 
     /// Copies the next page of the shard's ticks from the store to the index. If a schedule fires

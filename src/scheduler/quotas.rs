@@ -142,19 +142,24 @@ impl Quotas {
     }
 
     /// Reserves as many of the jobs as possible now.
-    async fn reserve(&self, context: &Context, now: Timestamp, wanted: &[Wanted]) -> Answers {
-        let mut answers = Answers::default();
-        let held = answers.ask(context, now, wanted).await;
+    async fn reserve<'a>(
+        &self,
+        context: &'a Context,
+        now: Timestamp,
+        wanted: &[Wanted],
+    ) -> Answers<'a> {
+        let mut answers = Answers::new(context, now);
+        let held = answers.ask(wanted).await;
         let is_uncounted = |wanted: &&Wanted| {
             !answers.granted.contains_key(&wanted.account) && !held.contains(&wanted.account)
         };
         let uncounted: Vec<Wanted> = wanted.iter().filter(is_uncounted).copied().collect();
         if !answers.failed && !uncounted.is_empty() {
             let patience = if self.are_new(now, &uncounted) { COUNTING } else { GLANCE };
-            answers.count(context, now, &uncounted, patience).await;
+            answers.count(&uncounted, patience).await;
         }
         let held = wanted.iter().filter(|wanted| held.contains(&wanted.account));
-        answers.wait_for(context, now, held).await;
+        answers.wait_for(held).await;
         answers
     }
 

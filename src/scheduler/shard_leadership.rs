@@ -163,9 +163,9 @@ impl ShardLeadership {
             Ok(Due { schedules, next }) => {
                 let longest = now.plus(LONGEST_REST);
                 self.due = next.map_or(longest, |next| next.min(longest));
-                let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent();
+                let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent;
                 self.next = if waits_for_turn {
-                    self.comparison.at().max(now).min(self.due)
+                    self.comparison.at.max(now).min(self.due)
                 } else {
                     self.due
                 };
@@ -326,7 +326,7 @@ impl ShardLeadership {
         if apply_hints(context, fence).await? {
             self.comparison.urge(now);
         }
-        if self.comparison.at() <= now && (is_long || !self.comparison.is_urgent()) {
+        if self.comparison.at <= now && (is_long || !self.comparison.is_urgent) {
             self.comparison.go_on(context, fence, now).await?;
         }
         if context.misses_hints() {

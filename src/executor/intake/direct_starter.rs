@@ -176,8 +176,8 @@ async fn run(
     firings: Vec<Firing>,
     _coming: AnnouncedAttempts,
 ) -> FiringResult {
-    let (asked, began) = (start.claim(), start.shared.clock.monotonic());
-    let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;
+    let (claim, began) = (start.claim(), start.shared.clock.monotonic());
+    let fired = start.shared.store.fire_and_claim(&fences, &claim, &firings).await;
     let took = start.shared.clock.monotonic().saturating_sub(began);
     match fired {
         Ok((fired, claims)) => {
@@ -185,11 +185,11 @@ async fn run(
             let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
             let started =
                 claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
-            start.begin(claims, asked).await;
+            start.begin(claims).await;
             FiringResult { outcome: Ok(fired), started, took }
         }
         Err(error) => {
-            start.recall(asked, &error);
+            start.recall(claim, &error);
             FiringResult { outcome: Err(error), started: Vec::new(), took }
         }
     }
