@@ -155,6 +155,9 @@ impl CallError for QueueError {
 /// The result of the contract's methods.
 pub type Result<T> = std::result::Result<T, QueueError>;
 
+/// Tickets that were taken, and the time at which the next ticket may start.
+pub type TakenTickets = (Vec<Ticket>, Option<Timestamp>);
+
 /// A window in which requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -234,9 +237,8 @@ measured! {
         /// Queues tickets that were just taken and cannot start yet. No executor is notified.
         async fn put_back(&self, tickets: &[Ticket]) -> Result<()>;
 
-        /// Takes as many of the tickets that may start by `now` as there is room for. Returns them,
-        /// and the time at which the next ticket may start.
-        async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
+        /// Takes as many of the tickets that may start by `now` as there is room for.
+        async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets>;
 
         /// Counts a request of `subject` in all windows, or in none if one is full.
         async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<RateVerdict>;

@@ -25,7 +25,8 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, SharedQueue, Window,
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, SharedQueue,
+    TakenTickets, Window,
 };
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -215,11 +216,7 @@ impl Queue for FallbackQueue {
     }
 
     /// Takes from the own queue first, because its tickets are late already.
-    async fn take(
-        &self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
         let (own, own_next) = self.own.take(now, capacity).await?;
         if !own.is_empty() || self.outage.is_mute() {
             return Ok((own, own_next));

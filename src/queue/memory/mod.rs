@@ -15,7 +15,9 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::fallback::LocalQueue;
-use super::{Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, Window};
+use super::{
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, TakenTickets, Window,
+};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
@@ -134,11 +136,7 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn take(
-        &self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
         Ok(self.run_queue.lock().take(now, capacity))
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
-use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS};
+use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, TakenTickets};
 use crate::runtime::count_down;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
@@ -85,11 +85,7 @@ impl MemoryRunQueue {
         self.queued.len() < most
     }
 
-    pub(super) fn take(
-        &mut self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> (Vec<Ticket>, Option<Timestamp>) {
+    pub(super) fn take(&mut self, now: Timestamp, capacity: &Capacity) -> TakenTickets {
         self.ripen(now);
         let (mut left, mut taken) = (capacity.clone(), Vec::new());
         while left.total > 0 {

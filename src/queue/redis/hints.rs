@@ -59,26 +59,24 @@ impl RedisHints {
         clock: Clock,
         tasks: Tasks,
     ) {
-        let mut retry = FASTEST_RETRY;
-        for node in settings.nodes.iter().cycle() {
-            let listening = async {
-                let client = Client::open(node.clone())?;
-                let line = bounded(client.get_async_pubsub()).await?;
-                check(&server).await;
-                retry = FASTEST_RETRY;
-                self.pass_on(line, &server.keys, &clock).await
-            };
-            tokio::select! {
-                ended = listening => if let Err(error) = ended {
+        let listening = async {
+            let mut retry = FASTEST_RETRY;
+            for node in settings.nodes.iter().cycle() {
+                let passed_on = async {
+                    let client = Client::open(node.clone())?;
+                    let line = bounded(client.get_async_pubsub()).await?;
+                    check(&server).await;
+                    retry = FASTEST_RETRY;
+                    self.pass_on(line, &server.keys, &clock).await
+                };
+                if let Err(error) = passed_on.await {
                     tracing::debug!(%error, "no hints from other replicas, trying again");
-                },
-                () = tasks.stopping().cancelled() => return,
+                }
+                clock.sleep(retry).await;
+                retry = (retry * 2).min(SLOWEST_RETRY);
             }
-            tokio::select! {
-                () = clock.sleep(retry) => retry = (retry * 2).min(SLOWEST_RETRY),
-                () = tasks.stopping().cancelled() => return,
-            }
-        }
+        };
+        tasks.stopping().run_until_cancelled(listening).await;
     }
 
     async fn pass_on(&self, line: PubSub, keys: &RedisKeys, clock: &Clock) -> RedisResult<()> {

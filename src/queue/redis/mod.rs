@@ -36,7 +36,8 @@ use redis::Script;
 use tokio::sync::Notify;
 
 use super::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, Window, WindowState,
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, TakenTickets, Window,
+    WindowState,
 };
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -158,11 +159,7 @@ impl Queue for RedisQueue {
         self.run_queue.push(&lent, tickets).await.map(drop)
     }
 
-    async fn take(
-        &self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
         self.run_queue.take(now, capacity).await
     }
 

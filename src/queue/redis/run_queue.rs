@@ -22,7 +22,7 @@ use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, Result};
+use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, Result, TakenTickets};
 use crate::runtime::Clock;
 use crate::runtime::faults;
 use crate::telemetry::metrics::TICKETS_DROPPED;
@@ -104,11 +104,7 @@ impl RedisRunQueue {
         join_all(batches).await.into_iter().sum()
     }
 
-    pub(super) async fn take(
-        &self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    pub(super) async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
         let lent = &self.server.connect("take").await?;
         let mut seen = self.look(lent, now).await?;
         let mut next = seen.iter().filter_map(|seen| seen.next).min();
