@@ -131,6 +131,14 @@ impl AttemptRegistry {
             notified.await;
         }
     }
+
+    fn leave(&self, leave: impl FnOnce(&mut Attempts)) {
+        let mut attempts = self.attempts.lock();
+        leave(&mut attempts);
+        if attempts.is_idle() {
+            self.idle.notify_waiters();
+        }
+    }
 }
 
 impl Attempts {
@@ -141,21 +149,13 @@ impl Attempts {
 
 impl Drop for AttemptGuard {
     fn drop(&mut self) {
-        let mut attempts = self.running.attempts.lock();
-        attempts.entries.remove(&(self.job, self.attempt));
-        if attempts.is_idle() {
-            self.running.idle.notify_waiters();
-        }
+        self.running.leave(|attempts| drop(attempts.entries.remove(&(self.job, self.attempt))));
     }
 }
 
 impl Drop for AnnouncedAttempts {
     fn drop(&mut self) {
-        let mut attempts = self.0.attempts.lock();
-        attempts.coming -= 1;
-        if attempts.is_idle() {
-            self.0.idle.notify_waiters();
-        }
+        self.0.leave(|attempts| attempts.coming -= 1);
     }
 }
 

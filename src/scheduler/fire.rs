@@ -3,8 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-
 use super::Context;
 use super::backlog::Backlog;
 use super::decide::{FiringDecision, RecurrenceCache, decide};
@@ -48,10 +46,10 @@ pub(super) async fn fire_batch(
     let (decisions, mut index) = decide(&rules.recurrences, &read, now);
     let (firings, allowed) =
         within_quotas(context, &rules.quotas, decisions, now, &mut index).await;
-    let found: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
-    let gone = due.iter().map(|due| due.member.schedule).filter(|id| !found.contains(id));
+    let candidates = read.iter().map(|read| (read.candidate.schedule, &read.candidate));
+    let candidates: HashMap<_, _> = candidates.collect();
+    let gone = due.iter().map(|due| due.member.schedule).filter(|id| !candidates.contains_key(id));
     index.extend(gone.map(|schedule| (schedule, None)));
-    let candidates = read.iter().map(|read| (read.candidate.schedule, &read.candidate)).collect();
     let (tickets, advanced, fenced) = (Vec::new(), Vec::new(), Vec::new());
     let mut batch = FiringBatch {
         context,
@@ -71,41 +69,16 @@ pub(super) async fn fire_batch(
         Point::BeforeFire.reach();
         batch.fire(firings).await?;
     }
-    let FiringBatch { mut index, advanced, tickets, fenced, .. } = batch;
-    index.extend(&advanced);
     // The tickets are pushed first, so that due jobs do not wait for the update of the indexes.
-    let pushed = context.queue.push(&tickets).await;
+    let pushed = context.queue.push(&batch.tickets).await;
     Point::AfterPush.reach();
-    set_due(context, fences, due, &index).await?;
+    batch.set_due(due).await?;
+    let FiringBatch { advanced, fenced, .. } = batch;
     // Schedules under a quota are not cached: each reservation must use the account's current plan.
     read.retain(|read| !allowed.limits(read.candidate.account));
     rules.cache.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
     Ok(fenced)
-}
-
-/// Sets the next ticks of the schedules in the indexes of their shards.
-async fn set_due(
-    context: &Context,
-    fences: &[Fence],
-    due: &[DueTick],
-    index: &[(ScheduleId, Option<Timestamp>)],
-) -> Result<(), RunError> {
-    let places: HashMap<_, _> = due.iter().map(|due| (due.member.schedule, due)).collect();
-    let mut of_shards: HashMap<ShardId, Vec<_>> = HashMap::new();
-    for (schedule, tick) in index {
-        let Some(DueTick { shard, member, .. }) = places.get(schedule) else { continue };
-        of_shards.entry(*shard).or_default().push((*member, *tick));
-    }
-    let shards = fences.iter().filter_map(|fence| Some((fence, of_shards.get(&fence.shard)?)));
-    let set = shards.map(|(fence, entries)| {
-        // If another leader owns the index by now, this shard's next turn rebuilds it.
-        context.queue.set_due(fence.shard, fence.epoch, entries)
-    });
-    for set in join_all(set).await {
-        set?;
-    }
-    Ok(())
 }
 
 /// Returns the schedules from the cache or from the store. In the result, all schedules of one

@@ -4,10 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tracing::field::display;
 
 use super::Context;
 use super::backlog::Backlog;
+use super::pending::DueTick;
 use super::quotas::{Allowed, Quotas};
 use super::schedule_cache::LoadedSchedule;
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
@@ -195,6 +197,26 @@ impl FiringBatch<'_> {
         self.advanced.extend(advanced);
         self.rest(&busy);
         self.fenced.extend(fenced);
+        Ok(())
+    }
+
+    /// Sets the next ticks of the schedules in the indexes of their shards.
+    pub(super) async fn set_due(&self, due: &[DueTick]) -> Result<(), RunError> {
+        let places: HashMap<_, _> = due.iter().map(|due| (due.member.schedule, due)).collect();
+        let mut of_shards: HashMap<ShardId, Vec<_>> = HashMap::new();
+        for (schedule, tick) in self.index.iter().chain(&self.advanced) {
+            let Some(DueTick { shard, member, .. }) = places.get(schedule) else { continue };
+            of_shards.entry(*shard).or_default().push((*member, *tick));
+        }
+        let fences = self.fences.iter();
+        let shards = fences.filter_map(|fence| Some((fence, of_shards.get(&fence.shard)?)));
+        let set = shards.map(|(fence, entries)| {
+            // If another leader owns the index by now, this shard's next turn rebuilds it.
+            self.context.queue.set_due(fence.shard, fence.epoch, entries)
+        });
+        for set in join_all(set).await {
+            set?;
+        }
         Ok(())
     }
 

@@ -38,17 +38,13 @@ impl FinishedAttempt {
 
 /// Ended attempts to commit at once.
 pub(in crate::executor) struct FinishedBatch {
-    completions: Vec<Completion>,
+    pub(in crate::executor) completions: Vec<Completion>,
     places: Vec<AttemptGuard>,
 }
 
 impl FinishedBatch {
     pub(in crate::executor) fn len(&self) -> usize {
         self.completions.len()
-    }
-
-    pub(in crate::executor) fn completions(&self) -> &[Completion] {
-        &self.completions
     }
 
     /// Splits off the later half.

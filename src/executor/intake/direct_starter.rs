@@ -140,7 +140,12 @@ impl Starter for DirectStarter {
         // Fires in a task of its own: a leader that is stopped must not take claimed jobs with it.
         let work = run(start, fences.to_vec(), fired.clone(), coming);
         let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
-        let FiringResult { outcome, started, took } = done.unwrap_or_else(FiringResult::lost);
+        let (outcome, started, took) = done.unwrap_or_else(|| {
+            // The task may have fired the batch or not, so this counts as a lost answer.
+            let why = "the task that fires the batch ended without a result";
+            let lost = StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why);
+            (Err(lost), Vec::new(), Duration::ZERO)
+        });
         Ok(Started { fired, started, outcome, left, took })
     }
 }
@@ -152,30 +157,15 @@ impl Runner for DirectStarter {
     }
 }
 
-/// The result of firing a batch.
-struct FiringResult {
-    outcome: Result<Fired>,
-    started: Vec<JobId>,
-    took: Duration,
-}
-
-impl FiringResult {
-    fn lost() -> Self {
-        let why = "the task that fires the batch ended without a result";
-        // The task may have fired the batch or not, so this counts as a lost answer.
-        let outcome = Err(StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why));
-        Self { outcome, started: Vec::new(), took: Duration::ZERO }
-    }
-}
-
-/// Fires a batch, claims its jobs and starts them. After a lost answer, another task asks for the
+/// Fires a batch, claims its jobs and starts them. Returns the store's answer to the firings, the
+/// started jobs and the duration of the statement. After a lost answer, another task asks for the
 /// claims, and the leader goes on.
 async fn run(
     mut start: AttemptStarter,
     fences: Vec<Fence>,
     firings: Vec<Firing>,
     _coming: AnnouncedAttempts,
-) -> FiringResult {
+) -> (Result<Fired>, Vec<JobId>, Duration) {
     let (claim, began) = (start.claim(), start.shared.clock.monotonic());
     let fired = start.shared.store.fire_and_claim(&fences, &claim, &firings).await;
     let took = start.shared.clock.monotonic().saturating_sub(began);
@@ -186,11 +176,11 @@ async fn run(
             let started =
                 claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
             start.begin(claims).await;
-            FiringResult { outcome: Ok(fired), started, took }
+            (Ok(fired), started, took)
         }
         Err(error) => {
             start.recall(claim, &error);
-            FiringResult { outcome: Err(error), started: Vec::new(), took }
+            (Err(error), Vec::new(), took)
         }
     }
 }
