@@ -18,7 +18,7 @@ use super::hints::RedisHints;
 use super::server::{Lent, RedisServer};
 use crate::domain::shard::ShardId;
 use crate::queue::{Changes, OwnedSchedule, QueueError, Result};
-use crate::runtime::{Clock, Mutex, Tasks};
+use crate::runtime::{Mutex, Tasks};
 
 /// The lifetime of hints that no leader takes. A leader that comes later has read the store after
 /// the change.
@@ -132,7 +132,7 @@ impl Messenger {
     }
 
     /// Sends the kept hints as soon as the server takes them, until the first stage of a stop.
-    pub(super) async fn tell_kept(self: Arc<Self>, clock: Clock, tasks: Tasks) {
+    pub(super) async fn tell_kept(self: Arc<Self>, tasks: Tasks) {
         let telling = async {
             loop {
                 self.keeping.notified().await;
@@ -143,7 +143,7 @@ impl Messenger {
                     if let Err(error) = self.tell(shard, &changes).await {
                         self.keep(shard, &changes, &error);
                         if self.kept.lock().is_round_over() {
-                            clock.sleep(retry).await;
+                            self.server.clock.sleep(retry).await;
                             retry = (retry * 2).min(SLOWEST_RETRY);
                         }
                     }

@@ -11,10 +11,9 @@ use tokio::sync::Notify;
 
 use super::RedisSettings;
 use super::check::check;
-use super::keys::RedisKeys;
 use super::server::{Lent, PATIENCE, RedisServer};
 use crate::queue::Result;
-use crate::runtime::{Clock, Tasks};
+use crate::runtime::Tasks;
 
 /// The time without messages after which the subscription's connection is checked.
 const QUIET: Duration = Duration::from_secs(5);
@@ -56,7 +55,6 @@ impl RedisHints {
         self: Arc<Self>,
         settings: RedisSettings,
         server: Arc<RedisServer>,
-        clock: Clock,
         tasks: Tasks,
     ) {
         let listening = async {
@@ -67,19 +65,20 @@ impl RedisHints {
                     let line = bounded(client.get_async_pubsub()).await?;
                     check(&server).await;
                     retry = FASTEST_RETRY;
-                    self.pass_on(line, &server.keys, &clock).await
+                    self.pass_on(line, &server).await
                 };
                 if let Err(error) = passed_on.await {
                     tracing::debug!(%error, "no hints from other replicas, trying again");
                 }
-                clock.sleep(retry).await;
+                server.clock.sleep(retry).await;
                 retry = (retry * 2).min(SLOWEST_RETRY);
             }
         };
         tasks.stopping().run_until_cancelled(listening).await;
     }
 
-    async fn pass_on(&self, line: PubSub, keys: &RedisKeys, clock: &Clock) -> RedisResult<()> {
+    async fn pass_on(&self, line: PubSub, server: &RedisServer) -> RedisResult<()> {
+        let RedisServer { keys, clock, .. } = server;
         let (mut requests, mut messages) = line.split();
         let (due, tickets) = (keys.due_channel(), keys.ticket_channel());
         bounded(requests.subscribe(&[&due, &tickets])).await?;

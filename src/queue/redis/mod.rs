@@ -77,16 +77,15 @@ impl RedisQueue {
         random: Random,
         tasks: &Tasks,
     ) -> Result<Self> {
-        let server = Arc::new(RedisServer::new(&settings, clock.clone())?);
+        let server = Arc::new(RedisServer::new(&settings, clock)?);
         let bytes = random.bits().to_be_bytes();
         let replica = u64::from_be_bytes(*bytes.first_chunk().expect("there are sixteen"));
         let hints = Arc::new(RedisHints::new(replica));
-        let listening =
-            hints.clone().listen(settings, server.clone(), clock.clone(), tasks.clone());
+        let listening = hints.clone().listen(settings, server.clone(), tasks.clone());
         tasks.spawn(TaskKind::Hints, listening);
         let messenger = Arc::new(Messenger::new(server.clone(), hints.clone()));
-        tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(clock.clone(), tasks.clone()));
-        let run_queue = RedisRunQueue::new(server.clone(), shards, replica, clock);
+        tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(tasks.clone()));
+        let run_queue = RedisRunQueue::new(server.clone(), shards, replica);
         let count = Script::new(include_str!("scripts/count.lua"));
         let give_back = Script::new(include_str!("scripts/give_back.lua"));
         let indexes = DueIndexes::new(server.clone());

@@ -23,7 +23,6 @@ use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, Result, TakenTickets};
-use crate::runtime::Clock;
 use crate::runtime::faults;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
@@ -49,7 +48,6 @@ pub(super) struct RedisRunQueue {
     requests: AtomicU64,
     begin: AtomicUsize,
     rest: BackOff,
-    clock: Clock,
 }
 
 /// The result of a look at a shard.
@@ -62,9 +60,8 @@ struct ShardLook {
 
 impl RedisRunQueue {
     /// Creates the run queue of `shards` shards. No other replica has the same `taker`.
-    pub(super) fn new(server: Arc<RedisServer>, shards: u16, taker: u64, clock: Clock) -> Self {
+    pub(super) fn new(server: Arc<RedisServer>, shards: u16, taker: u64) -> Self {
         Self {
-            server,
             push: Script::new(faults::statement("push", include_str!("scripts/push.lua"))),
             look: Script::new(include_str!("scripts/look.lua")),
             ripen: Script::new(include_str!("scripts/ripen.lua")),
@@ -73,15 +70,16 @@ impl RedisRunQueue {
             taker,
             requests: AtomicU64::new(0),
             begin: AtomicUsize::new(0),
-            rest: BackOff::new(clock.clone()),
-            clock,
+            rest: BackOff::new(server.clock.clone()),
+            server,
         }
     }
 
     /// Queues tickets. Returns how many were not queued yet. If a shard fails, the tickets of the
     /// others are queued all the same.
     pub(super) async fn push(&self, lent: &Lent<'_>, pushed: &[Ticket]) -> Result<usize> {
-        let (now, keys) = (self.clock.now(), &self.server.keys);
+        let RedisServer { keys, clock, .. } = &*self.server;
+        let now = clock.now();
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
         for ticket in pushed {
             shards.entry(ticket.shard).or_default().push(ticket);
@@ -135,13 +133,13 @@ impl RedisRunQueue {
             }
         }
         taken.iter().for_each(|ticket| left.use_up(ticket));
-        let until = self.clock.monotonic() + LONGEST_ROUND;
+        let until = self.server.clock.monotonic() + LONGEST_ROUND;
         for shard in more.into_iter().filter(|_| seen_shards > 1) {
             if left.total == 0 {
                 break;
             }
             // Asking a slow or failing server for one shard after the other would take too long.
-            if failed.is_some() || self.clock.monotonic() >= until {
+            if failed.is_some() || self.server.clock.monotonic() >= until {
                 next = Some(now);
                 break;
             }

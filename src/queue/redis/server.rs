@@ -31,8 +31,8 @@ const PROVEN_FOR: Duration = Duration::from_millis(100);
 pub(super) struct RedisServer {
     /// The names of the queue's keys on it.
     pub(super) keys: RedisKeys,
+    pub(super) clock: Clock,
     pool: Pool,
-    clock: Clock,
     proven: Mutex<Proven>,
 }
 
