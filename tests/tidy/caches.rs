@@ -34,7 +34,7 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("queue/memory/run_queue", "MemoryRunQueue", "(Timestamp,JobId)", "tickets, each with its account"),
     ("queue", "Capacity", "HostKey", "hosts: numbers of attempts"),
     ("scheduler/backlog", "Backlog", "ScheduleId", "schedules: the number of jobs that may still wait"),
-    ("scheduler/firing_batch", "TakenQuota", "ScheduleId", "the candidates of one batch, each with its account"),
+    ("scheduler/firing_batch", "FiringBatch", "ScheduleId", "the candidates of one batch, each with its account"),
     ("scheduler/ended_leases", "EndedLeases", "ExecutorId", "executors: the times from which their claims may be closed"),
     ("scheduler/decide", "RecurrenceCache", "String", "cron expressions and timezones, parsed"),
     ("notify/flights", "UnderWay", "ChannelId", "channels: the number of tries in progress"),
