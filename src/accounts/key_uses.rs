@@ -1,13 +1,13 @@
 //! The last use of each key: recorded in memory, and written to the store in the background.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::domain::{AccountId, KeyId, Timestamp};
-use crate::runtime::{Pause, RunError, Worker};
+use crate::runtime::{Mutex, Pause, RunError, Worker};
 use crate::store::{KeyUse, SharedStore};
 
 /// The interval between two writes.
@@ -22,7 +22,7 @@ pub(super) struct KeyUses(Arc<Mutex<HashMap<(AccountId, KeyId), Timestamp>>>);
 impl KeyUses {
     /// Records a use of an account's key.
     pub(super) fn note(&self, key: (AccountId, KeyId), at: Timestamp) {
-        let mut uses = self.lock();
+        let mut uses = self.0.lock();
         if uses.len() < MOST || uses.contains_key(&key) {
             let latest = uses.entry(key).or_insert(at);
             *latest = at.max(*latest);
@@ -31,12 +31,8 @@ impl KeyUses {
 
     /// Removes and returns all recorded uses.
     fn take(&self) -> Vec<KeyUse> {
-        let uses = std::mem::take(&mut *self.lock());
+        let uses = std::mem::take(&mut *self.0.lock());
         uses.into_iter().map(|((account, key), at)| KeyUse { account, key, at }).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(AccountId, KeyId), Timestamp>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,11 +1,11 @@
 //! Rate-limit counters of this process alone, used while the shared counters are unavailable.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::domain::Timestamp;
 use crate::queue::{RateVerdict, Window, WindowState};
+use crate::runtime::Mutex;
 
 /// The maximum number of subjects per window; all further subjects share one count.
 const SUBJECTS: usize = 50_000;
@@ -28,7 +28,7 @@ struct WindowCounts {
 impl LocalCounters {
     /// Counts a call in all windows, or in none if one is full.
     pub(super) fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> RateVerdict {
-        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = self.spans.lock();
         let mut standings: Vec<_> =
             windows.iter().map(|window| standing(&mut spans, subject, *window, now)).collect();
         let allowed = standings.iter().all(|standing| standing.remaining > 0);
@@ -45,7 +45,7 @@ impl LocalCounters {
 
     /// Subtracts a counted call from the current period of each window.
     pub(super) fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) {
-        let mut spans = self.spans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spans = self.spans.lock();
         for window in windows {
             let (_, span) = present(&mut spans, *window, now);
             span.give_back(subject);

@@ -4,7 +4,7 @@
 //! the unread rest of a body is read and discarded while the answer is sent, within bounds, before
 //! the connection closes or is reused.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -16,7 +16,7 @@ use http::{Extensions, HeaderMap, header};
 use http_body_util::BodyExt;
 
 use super::ApiError;
-use crate::runtime::{Clock, TaskKind, Tasks};
+use crate::runtime::{Clock, Mutex, TaskKind, Tasks};
 
 /// The maximum body size of most routes, in bytes.
 pub(super) const USUAL_LIMIT: usize = 1 << 20;
@@ -49,7 +49,7 @@ impl Unread {
 
     /// Returns `true` if the body announces a size above `limit`.
     pub(super) fn exceeds(&self, limit: usize) -> bool {
-        let body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let body = self.0.lock();
         body.as_ref().is_some_and(|body| announced(body) > limit)
     }
 
@@ -76,11 +76,11 @@ impl Unread {
     }
 
     fn take(&self) -> Option<Body> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 
     fn put_back(&self, body: Body) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+        *self.0.lock() = Some(body);
     }
 }
 

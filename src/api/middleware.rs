@@ -4,7 +4,7 @@
 //! everything else), bounds its time, contains its panics, completes its answer and logs it.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -22,7 +22,7 @@ use super::request_id::{self, RequestId};
 use super::{Api, ApiError, idempotency, limits};
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::WindowState;
-use crate::runtime::{ClientAddress, Clock};
+use crate::runtime::{ClientAddress, Clock, Mutex};
 use crate::telemetry::metrics::{Answered, HTTP_REQUESTS, HTTP_SECONDS, HttpRoute};
 use crate::telemetry::traces::{RequestEnd, RequestSpan, within};
 
@@ -60,7 +60,7 @@ pub(super) async fn serve(
         unread.drain(&api.tasks, &api.clock);
     }
 
-    let Learnt { standing, account } = learnt.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Learnt { standing, account } = learnt.into_inner();
     response = with_request_id(response, &id);
     if let Some(standing) = standing {
         limits::tell(response.headers_mut(), &standing);
@@ -118,7 +118,7 @@ async fn answer(
     let (admitted, standing) =
         authentication::admit(api, request.headers(), address, wording).await;
     let account = admitted.as_ref().ok().map(|caller| caller.account);
-    *learnt.lock().unwrap_or_else(PoisonError::into_inner) = Learnt { standing, account };
+    *learnt.lock() = Learnt { standing, account };
     let caller = match admitted {
         Ok(caller) => caller,
         Err(error) => return error.into_response(),

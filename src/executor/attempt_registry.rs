@@ -1,11 +1,12 @@
 //! The attempts under way, from their claims until their outcomes are committed.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{Notify, oneshot};
 
 use crate::domain::{AccountId, JobId};
+use crate::runtime::Mutex;
 
 /// The reason why an attempt is ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +69,7 @@ impl AttemptRegistry {
         account: Option<AccountId>,
     ) -> Option<(AttemptGuard, oneshot::Receiver<Abort>)> {
         let (abort, aborted) = oneshot::channel();
-        let mut attempts = self.lock();
+        let mut attempts = self.attempts.lock();
         if attempts.entries.contains_key(&(job, attempt)) {
             return None;
         }
@@ -82,18 +83,18 @@ impl AttemptRegistry {
 
     /// Announces attempts that will enter before the returned guard is dropped.
     pub(in crate::executor) fn announce(self: &Arc<Self>) -> AnnouncedAttempts {
-        self.lock().coming += 1;
+        self.attempts.lock().coming += 1;
         AnnouncedAttempts(self.clone())
     }
 
     /// Returns the number of attempts under way.
     pub(in crate::executor) fn len(&self) -> usize {
-        self.lock().entries.len()
+        self.attempts.lock().entries.len()
     }
 
     /// Aborts the attempts of these jobs. Returns how many of them had not finished.
     pub(in crate::executor) fn abort(&self, jobs: &[JobId], why: Abort) -> usize {
-        let mut attempts = self.lock();
+        let mut attempts = self.attempts.lock();
         let of_job = |job: &JobId| {
             let own = attempts.entries.range_mut((*job, u8::MIN)..=(*job, u8::MAX));
             own.map(|(_, entry)| usize::from(entry.abort(why))).sum::<usize>()
@@ -106,7 +107,7 @@ impl AttemptRegistry {
         if accounts.is_empty() {
             return;
         }
-        for entry in self.lock().entries.values_mut() {
+        for entry in self.attempts.lock().entries.values_mut() {
             if entry.account.is_some_and(|account| accounts.contains(&account)) {
                 entry.abort(why);
             }
@@ -115,7 +116,7 @@ impl AttemptRegistry {
 
     /// Aborts all attempts, and those that enter later. Returns how many of them had not finished.
     pub(in crate::executor) fn abort_all(&self, why: Abort) -> usize {
-        let mut attempts = self.lock();
+        let mut attempts = self.attempts.lock();
         attempts.closed = Some(why);
         attempts.entries.values_mut().map(|entry| usize::from(entry.abort(why))).sum()
     }
@@ -124,15 +125,19 @@ impl AttemptRegistry {
     pub(in crate::executor) async fn idle(&self) {
         loop {
             let notified = self.idle.notified();
-            if self.lock().is_idle() {
+            if self.attempts.lock().is_idle() {
                 return;
             }
             notified.await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn leave(&self, leave: impl FnOnce(&mut Attempts)) {
+        let mut attempts = self.attempts.lock();
+        leave(&mut attempts);
+        if attempts.is_idle() {
+            self.idle.notify_waiters();
+        }
     }
 }
 
@@ -144,21 +149,13 @@ impl Attempts {
 
 impl Drop for AttemptGuard {
     fn drop(&mut self) {
-        let mut attempts = self.running.lock();
-        attempts.entries.remove(&(self.job, self.attempt));
-        if attempts.is_idle() {
-            self.running.idle.notify_waiters();
-        }
+        self.running.leave(|attempts| drop(attempts.entries.remove(&(self.job, self.attempt))));
     }
 }
 
 impl Drop for AnnouncedAttempts {
     fn drop(&mut self) {
-        let mut attempts = self.0.lock();
-        attempts.coming -= 1;
-        if attempts.is_idle() {
-            self.0.idle.notify_waiters();
-        }
+        self.0.leave(|attempts| attempts.coming -= 1);
     }
 }
 

@@ -6,10 +6,9 @@
 //! request. After a failed call the store may have lost writes, as a server does that takes the
 //! place of another one: then nothing is claimed before the lease is renewed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::runtime::{Clock, Moment};
+use crate::runtime::{Clock, Moment, Mutex};
 use crate::store::{ExecutorId, SharedStore, StoreError, StoreErrorKind};
 
 /// The executor's lease.
@@ -80,11 +79,11 @@ impl Lease {
         if self.is_younger(age) {
             return Ok(());
         }
-        let (asked, doubts) = (self.clock.moment(), self.lock().doubts);
+        let (asked, doubts) = (self.clock.moment(), self.state.lock().doubts);
         let now = self.clock.now();
         let until = self.clock.after(now, self.claim_time);
         self.store.renew(self.executor, until, now).await?;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.doubts == doubts {
             state.note_renewal(asked, &self.clock, self.claim_time);
         }
@@ -93,7 +92,7 @@ impl Lease {
 
     /// Returns `true` if the lease has not ended since `claimed`, and does not end soon.
     pub(super) fn is_held_since(&self, claimed: Moment) -> bool {
-        let state = *self.lock();
+        let state = *self.state.lock();
         state.is_held_since(claimed, &self.clock, self.claim_time)
     }
 
@@ -101,18 +100,14 @@ impl Lease {
     /// unavailable.
     pub(super) fn doubt(&self, error: &StoreError) {
         if error.kind() == StoreErrorKind::Unavailable {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.renewed = None;
             state.doubts += 1;
         }
     }
 
     fn is_younger(&self, age: Duration) -> bool {
-        self.lock().renewed.is_some_and(|renewed| self.clock.since(renewed) < age)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LeaseState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().renewed.is_some_and(|renewed| self.clock.since(renewed) < age)
     }
 }
 

@@ -47,11 +47,11 @@ use attempt::finished_attempts::FinishedAttempt;
 use attempt_registry::{Abort, AttemptRegistry};
 use capacity::account_concurrency::AccountConcurrency;
 use capacity::slots::Slots;
-use completion::committer::Committer;
+use completion::committer::commit_outcomes;
 use intake::dispatcher::Dispatcher;
 use intake::handover::Handover;
 use lease::Lease;
-use renewer::Renewer;
+use renewer::renew;
 use shared::ExecutorShared;
 
 pub use intake::direct_starter::DirectStarter;
@@ -120,15 +120,15 @@ impl Executor {
             alerts,
         });
         let (outcomes, waiting) = mpsc::channel(WAITING_OUTCOMES);
-        let renewer = Renewer::new(shared.clone(), outcomes.downgrade());
+        let renewing = renew(shared.clone(), outcomes.downgrade(), tasks.stopping().clone());
         let (handed, waiting_jobs) = mpsc::channel(BATCH);
         let starter =
             DirectStarter::new(shared.clone(), outcomes.downgrade(), tasks.clone(), handed);
         let handover = Handover::new(starter.clone(), waiting_jobs);
         let drained = start_taking(&shared, handover, outcomes, tasks);
-        let committer = Committer::new(shared.clone(), waiting, tasks.clone());
-        tasks.spawn(TaskKind::Committer, committer.run());
-        tasks.spawn(TaskKind::Renewer, renewer.run(tasks.stopping().clone()));
+        let committing = commit_outcomes(shared.clone(), waiting, tasks.clone());
+        tasks.spawn(TaskKind::Committer, committing);
+        tasks.spawn(TaskKind::Renewer, renewing);
         Self { shared, starter, drained }
     }
 

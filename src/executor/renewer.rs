@@ -17,82 +17,75 @@ use crate::telemetry::metrics::{Beat, Loop};
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Renews the lease even while no attempt is under way, so that the next claim need not wait for a
-/// renewal.
-pub(super) struct Renewer {
+/// renewal. Runs until the stop has begun and no attempt is under way.
+///
+/// `outcomes` is weak, so that the committer ends when no attempt can hand in an outcome any more.
+pub(super) async fn renew(
     shared: Arc<ExecutorShared>,
-    /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
     outcomes: mpsc::WeakSender<FinishedAttempt>,
+    stopping: CancellationToken,
+) {
+    let over = async {
+        stopping.cancelled().await;
+        shared.running.idle().await;
+    };
+    // These run side by side: a slow answer about what to abort must not let the lease, and with it
+    // all claims, end.
+    let renewing = async {
+        tokio::join!(keep_lease(&shared), keep_aborting(&shared), keep_closing(&shared, &outcomes));
+    };
+    tokio::select! {
+        () = over => {}
+        () = renewing => {}
+    }
 }
 
-impl Renewer {
-    pub(super) fn new(
-        shared: Arc<ExecutorShared>,
-        outcomes: mpsc::WeakSender<FinishedAttempt>,
-    ) -> Self {
-        Self { shared, outcomes }
+/// Renews the lease before a claim would have to wait for that. If the lease ends, the attempts
+/// run on: their outcomes take effect unless their claims have been closed by then.
+async fn keep_lease(shared: &ExecutorShared) {
+    let ExecutorShared { clock, settings, lease, .. } = shared;
+    let beat = Beat::start(Loop::Renewer, clock.monotonic());
+    let half_fresh = settings.claim_time / 6;
+    loop {
+        // The store takes its time from the clock, too. A lease set by a wrong clock could last
+        // for ever.
+        if clock.is_believed()
+            && let Err(error) = lease.renew(half_fresh).await
+        {
+            tracing::warn!(%error, "could not renew the lease of this executor, trying again");
+        }
+        let rest = half_fresh.min(EVERY);
+        beat.due(clock.monotonic() + rest);
+        clock.sleep(rest).await;
     }
+}
 
-    /// Runs until the stop has begun and no attempt is under way.
-    pub(super) async fn run(self, stopping: CancellationToken) {
-        let over = async {
-            stopping.cancelled().await;
-            self.shared.running.idle().await;
+async fn keep_aborting(shared: &ExecutorShared) {
+    let ExecutorShared { clock, running, store, .. } = shared;
+    loop {
+        clock.sleep(EVERY).await;
+        if running.len() == 0 {
+            continue;
+        }
+        match store.aborts().await {
+            Ok(Aborts { jobs, accounts }) => {
+                running.abort(&jobs, Abort::Cancelled);
+                running.abort_of(&accounts, Abort::Cancelled);
+            }
+            Err(error) => tracing::warn!(%error, "could not look for cancelled jobs"),
+        }
+    }
+}
+
+async fn keep_closing(shared: &ExecutorShared, outcomes: &mpsc::WeakSender<FinishedAttempt>) {
+    let ExecutorShared { clock, settings, .. } = shared;
+    loop {
+        clock.sleep(settings.claim_time / 6).await;
+        let Some(outcomes) = outcomes.upgrade().filter(|_| clock.is_believed()) else {
+            continue;
         };
-        // These run side by side: a slow answer about what to abort must not let the lease, and
-        // with it all claims, end.
-        tokio::select! {
-            () = over => {}
-            () = async { tokio::join!(self.keep_lease(), self.keep_aborting(), self.keep_closing()); } => {}
-        }
-    }
-
-    /// Renews the lease before a claim would have to wait for that. If the lease ends, the attempts
-    /// run on: their outcomes take effect unless their claims have been closed by then.
-    async fn keep_lease(&self) {
-        let ExecutorShared { clock, settings, lease, .. } = &*self.shared;
-        let beat = Beat::start(Loop::Renewer, clock.monotonic());
-        let half_fresh = settings.claim_time / 6;
-        loop {
-            // The store takes its time from the clock, too. A lease set by a wrong clock could last
-            // for ever.
-            if clock.is_believed()
-                && let Err(error) = lease.renew(half_fresh).await
-            {
-                tracing::warn!(%error, "could not renew the lease of this executor, trying again");
-            }
-            let rest = half_fresh.min(EVERY);
-            beat.due(clock.monotonic() + rest);
-            clock.sleep(rest).await;
-        }
-    }
-
-    async fn keep_aborting(&self) {
-        let ExecutorShared { clock, running, store, .. } = &*self.shared;
-        loop {
-            clock.sleep(EVERY).await;
-            if running.len() == 0 {
-                continue;
-            }
-            match store.aborts().await {
-                Ok(Aborts { jobs, accounts }) => {
-                    running.abort(&jobs, Abort::Cancelled);
-                    running.abort_of(&accounts, Abort::Cancelled);
-                }
-                Err(error) => tracing::warn!(%error, "could not look for cancelled jobs"),
-            }
-        }
-    }
-
-    async fn keep_closing(&self) {
-        let ExecutorShared { clock, settings, .. } = &*self.shared;
-        loop {
-            clock.sleep(settings.claim_time / 6).await;
-            let Some(outcomes) = self.outcomes.upgrade().filter(|_| clock.is_believed()) else {
-                continue;
-            };
-            if let Err(error) = close_orphans(&self.shared, &outcomes).await {
-                tracing::warn!(%error, "could not look for orphaned claims");
-            }
+        if let Err(error) = close_orphans(shared, &outcomes).await {
+            tracing::warn!(%error, "could not look for orphaned claims");
         }
     }
 }

@@ -2,11 +2,11 @@
 //! counts from its claim until its result is recorded.
 
 use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId};
+use crate::runtime::{Mutex, count_down};
 
 /// The maximum numbers of concurrent tries.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl OngoingTries {
     /// still be claimed for, and none exceeds its limit.
     pub(super) fn room(&self) -> ClaimLimits {
         let TryLimits { total, per_channel, per_account, per_type } = &self.0.limits;
-        let under_way = self.0.lock();
+        let under_way = self.0.under_way.lock();
         let left = |(kind, most): &(ChannelType, usize)| {
             let of_kind = under_way.types.iter().find(|(known, _)| known == kind);
             (*kind, most.saturating_sub(of_kind.map_or(0, |(_, count)| *count)))
@@ -97,12 +97,12 @@ impl OngoingTries {
 
     /// Returns the number of tries under way.
     pub(super) fn under_way(&self) -> usize {
-        self.0.lock().total
+        self.0.under_way.lock().total
     }
 
     /// Counts a try until the returned guard is dropped.
     pub(super) fn begin(&self, owner: Owner) -> OngoingTry {
-        let mut under_way = self.0.lock();
+        let mut under_way = self.0.under_way.lock();
         under_way.total += 1;
         *under_way.channels.entry(owner.channel).or_default() += 1;
         *under_way.accounts.entry(owner.account).or_default() += 1;
@@ -120,15 +120,9 @@ fn full<K: Copy>(under_way: &HashMap<K, usize>, most: usize) -> Vec<K> {
     under_way.iter().filter(is_full).map(|(key, _)| *key).collect()
 }
 
-impl TryCounts {
-    fn lock(&self) -> MutexGuard<'_, UnderWay> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Drop for OngoingTry {
     fn drop(&mut self) {
-        let mut under_way = self.inner.lock();
+        let mut under_way = self.inner.under_way.lock();
         under_way.total -= 1;
         count_down(&mut under_way.channels, self.owner.channel);
         count_down(&mut under_way.accounts, self.owner.account);
@@ -136,16 +130,6 @@ impl Drop for OngoingTry {
         if let Some((_, count)) = of_kind {
             *count -= 1;
         }
-    }
-}
-
-fn count_down<K: Copy + Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
-    let left = counts.get_mut(&key).map(|count| {
-        *count -= 1;
-        *count
-    });
-    if left == Some(0) {
-        counts.remove(&key);
     }
 }
 

@@ -4,7 +4,7 @@
 //! but does not change the status: the API works without them, and other replicas would lack them
 //! too.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::cluster::SharedCluster;
 use crate::domain::shard::ShardId;
 use crate::queue::SharedQueue;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Mutex};
 use crate::store::UpkeepStore;
 
 /// The time for which the last answer of a server is reused.
@@ -115,14 +115,14 @@ impl Readiness {
     }
 
     fn enter(&self, next: StartPhase) {
-        let mut phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut phase = self.phase.lock();
         if !matches!(*phase, StartPhase::Draining) {
             *phase = next;
         }
     }
 
     async fn report(&self) -> ReadinessReport {
-        let phase = self.phase.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let phase = self.phase.lock().clone();
         match phase {
             StartPhase::Starting(waiting_for, store) => {
                 ReadinessReport { waiting_for, store, ..ReadinessReport::new("starting") }

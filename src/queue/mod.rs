@@ -25,7 +25,6 @@ pub mod redis;
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +56,25 @@ pub struct Capacity {
     pub per_host: usize,
     /// The room of each host that has attempts under way.
     pub hosts: HashMap<HostKey, usize>,
+}
+
+impl Capacity {
+    fn of_account(&self, account: AccountId) -> usize {
+        self.accounts.get(&account).copied().unwrap_or(self.per_account)
+    }
+
+    fn of_host(&self, host: HostKey) -> usize {
+        self.hosts.get(&host).copied().unwrap_or(self.per_host)
+    }
+
+    /// Subtracts the room that a ticket uses.
+    fn use_up(&mut self, ticket: &Ticket) {
+        self.total = self.total.saturating_sub(1);
+        let account = self.of_account(ticket.account).saturating_sub(1);
+        self.accounts.insert(ticket.account, account);
+        let host = self.of_host(ticket.host).saturating_sub(1);
+        self.hosts.insert(ticket.host, host);
+    }
 }
 
 /// An answer of the due index.
@@ -114,7 +132,8 @@ impl Changes {
 }
 
 /// A failed operation of a queue. It is always transient, because nothing in a queue is needed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("queue unavailable ({operation}): {source}")]
 pub struct QueueError {
     operation: &'static str,
     source: Box<dyn Error + Send + Sync>,
@@ -133,20 +152,11 @@ impl CallError for QueueError {
     }
 }
 
-impl fmt::Display for QueueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "queue unavailable ({}): {}", self.operation, self.source)
-    }
-}
-
-impl Error for QueueError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
-    }
-}
-
 /// The result of the contract's methods.
 pub type Result<T> = std::result::Result<T, QueueError>;
+
+/// Tickets that were taken, and the time at which the next ticket may start.
+pub type TakenTickets = (Vec<Ticket>, Option<Timestamp>);
 
 /// A window in which requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,9 +237,8 @@ measured! {
         /// Queues tickets that were just taken and cannot start yet. No executor is notified.
         async fn put_back(&self, tickets: &[Ticket]) -> Result<()>;
 
-        /// Takes as many of the tickets that may start by `now` as there is room for. Returns them,
-        /// and the time at which the next ticket may start.
-        async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)>;
+        /// Takes as many of the tickets that may start by `now` as there is room for.
+        async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets>;
 
         /// Counts a request of `subject` in all windows, or in none if one is full.
         async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<RateVerdict>;

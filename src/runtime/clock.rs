@@ -1,10 +1,11 @@
 //! The only clock of the process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::watch;
 
+use super::Mutex;
 use super::lapse::Lapse;
 use crate::domain::Timestamp;
 
@@ -164,7 +165,7 @@ impl Clock {
     /// Only the first call may set the time back. A manual clock ignores the call.
     pub fn follow(&self, behind_us: i64, until: Duration) {
         if let Source::System { state, .. } = &*self.0 {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = state.lock();
             state.follow(behind_us);
             state.believed_until = Some(until);
         }
@@ -173,7 +174,7 @@ impl Clock {
     /// Returns `true` if the time can be trusted. If not, nothing may be fired or claimed by it.
     pub fn is_believed(&self) -> bool {
         let Source::System { state, .. } = &*self.0 else { return true };
-        let until = state.lock().unwrap_or_else(PoisonError::into_inner).believed_until;
+        let until = state.lock().believed_until;
         until.is_none_or(|until| self.monotonic() < until)
     }
 
@@ -214,7 +215,7 @@ impl Clock {
             Source::System { state, lapse, .. } => {
                 let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let monotonic = self.monotonic();
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.lock();
                 lapse.told(state.advance(monotonic, lapse.machine(wall)))
             }
             Source::Manual { now } => *now.borrow(),

@@ -67,9 +67,10 @@ mod folder {
     use std::collections::BTreeMap;
     use std::path::{Path, PathBuf};
     use std::process::{Command, abort, id};
-    use std::sync::{Mutex, OnceLock, PoisonError};
+    use std::sync::OnceLock;
 
     use super::Point;
+    use crate::runtime::Mutex;
 
     /// The changes of each statement: the parts to replace, and their replacements.
     type Changes = BTreeMap<String, Vec<(String, String)>>;
@@ -112,7 +113,7 @@ mod folder {
     pub fn statement(name: &'static str, text: &'static str) -> &'static str {
         static CHANGED: Mutex<BTreeMap<&str, &str>> = Mutex::new(BTreeMap::new());
         let Some(file) = folder().map(|folder| folder.join("statements.json")) else { return text };
-        let mut changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = CHANGED.lock();
         if let Some(text) = changed.get(name) {
             return text;
         }

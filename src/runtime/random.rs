@@ -1,9 +1,11 @@
 //! Randomness, passed as an argument.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+use super::Mutex;
 
 /// A source of random numbers: seeded by the operating system in the service, by a fixed seed in
 /// tests. The generator is cryptographically strong in both cases. Clones share one source.
@@ -37,7 +39,7 @@ impl Random {
 
     /// Fills `bytes` with random values.
     pub fn fill(&self, bytes: &mut [u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
+        self.0.lock().fill_bytes(bytes);
     }
 }
 

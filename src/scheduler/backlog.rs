@@ -7,12 +7,13 @@
 //! room. Jobs that users trigger count, but are not limited here.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::domain::ScheduleId;
 use crate::domain::plan::Plans;
 use crate::domain::schedule::OverlapPolicy;
 use crate::domain::shard::{Epoch, ShardId};
+use crate::runtime::Mutex;
 use crate::store::{Fence, Firing, SharedStore, StoreError, TickJob};
 
 /// The maximum number of schedules whose room is cached, about 50 bytes each.
@@ -58,7 +59,7 @@ impl Backlog {
             true => HashMap::new(),
             false => store.unstarted(&ids, most).await?,
         };
-        let mut rooms = self.lock();
+        let mut rooms = self.rooms.lock();
         if rooms.len() + ids.len() > MOST {
             rooms.clear();
         }
@@ -82,7 +83,7 @@ impl Backlog {
 
     /// Forgets the room of the schedules of these firings, because their outcome is unknown.
     pub(super) fn forget(&self, firings: &[Firing]) {
-        let mut rooms = self.lock();
+        let mut rooms = self.rooms.lock();
         for firing in firings {
             rooms.remove(&firing.schedule);
         }
@@ -94,17 +95,13 @@ impl Backlog {
         epochs: &HashMap<ShardId, Epoch>,
         firings: &'a [Firing],
     ) -> Vec<&'a Firing> {
-        let rooms = self.lock();
+        let rooms = self.rooms.lock();
         let is_cached = |firing: &Firing| {
             rooms.get(&firing.schedule).is_some_and(|room| {
                 epochs.get(&firing.shard) == Some(&room.epoch) && room.jobs >= count(&firing.jobs)
             })
         };
         firings.iter().filter(|firing| is_bounded(firing) && !is_cached(firing)).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, BacklogRoom>> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,12 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-
 use super::Context;
 use super::backlog::Backlog;
 use super::decide::{FiringDecision, RecurrenceCache, decide};
-use super::firing_batch::{FiringBatch, TakenQuota};
+use super::firing_batch::FiringBatch;
 use super::pending::DueTick;
 use super::quotas::{Allowed, DueJobs, Quotas};
 use super::schedule_cache::{LoadedSchedule, ScheduleCache};
@@ -35,39 +33,33 @@ impl Rules {
     }
 }
 
-/// The result of a batch.
-#[derive(Default)]
-pub(super) struct BatchOutcome {
-    /// The shards that have a newer leader.
-    pub(super) fenced: Vec<ShardId>,
-}
-
-/// Fires those of these schedules that are due, and updates the indexes and the run queue.
+/// Fires those of these schedules that are due, and updates the indexes and the run queue. Returns
+/// the shards that have a newer leader.
 pub(super) async fn fire_batch(
     context: &Context,
     rules: &Rules,
     fences: &[Fence],
     now: Timestamp,
     due: &[DueTick],
-) -> Result<BatchOutcome, RunError> {
+) -> Result<Vec<ShardId>, RunError> {
     let mut read = read(context, &rules.cache, now, due).await?;
     let (decisions, mut index) = decide(&rules.recurrences, &read, now);
-    let LimitedFirings { firings, waiting, allowed } =
-        within_quotas(context, &rules.quotas, decisions, now).await;
-    index.extend(waiting);
-    let found: HashSet<_> = read.iter().map(|read| read.candidate.schedule).collect();
-    let gone = due.iter().map(|due| due.member.schedule).filter(|id| !found.contains(id));
+    let (firings, allowed) =
+        within_quotas(context, &rules.quotas, decisions, now, &mut index).await;
+    let candidates = read.iter().map(|read| (read.candidate.schedule, &read.candidate));
+    let candidates: HashMap<_, _> = candidates.collect();
+    let gone = due.iter().map(|due| due.member.schedule).filter(|id| !candidates.contains_key(id));
     index.extend(gone.map(|schedule| (schedule, None)));
-    let taken = TakenQuota::of(&rules.quotas, &allowed, &read);
     let (tickets, advanced, fenced) = (Vec::new(), Vec::new(), Vec::new());
-    let read_so = &read;
     let mut batch = FiringBatch {
         context,
         fences,
         now,
-        taken,
+        quotas: &rules.quotas,
+        allowed: &allowed,
         backlog: &rules.backlog,
-        read: read_so,
+        read: &read,
+        candidates,
         index,
         advanced,
         tickets,
@@ -77,41 +69,16 @@ pub(super) async fn fire_batch(
         Point::BeforeFire.reach();
         batch.fire(firings).await?;
     }
-    let FiringBatch { mut index, advanced, tickets, fenced, .. } = batch;
-    index.extend(&advanced);
     // The tickets are pushed first, so that due jobs do not wait for the update of the indexes.
-    let pushed = context.queue.push(&tickets).await;
+    let pushed = context.queue.push(&batch.tickets).await;
     Point::AfterPush.reach();
-    set_due(context, fences, due, &index).await?;
+    batch.set_due(due).await?;
+    let FiringBatch { advanced, fenced, .. } = batch;
     // Schedules under a quota are not cached: each reservation must use the account's current plan.
     read.retain(|read| !allowed.limits(read.candidate.account));
     rules.cache.keep(read, &advanced, now, context.clock.monotonic());
     pushed?;
-    Ok(BatchOutcome { fenced })
-}
-
-/// Sets the next ticks of the schedules in the indexes of their shards.
-async fn set_due(
-    context: &Context,
-    fences: &[Fence],
-    due: &[DueTick],
-    index: &[(ScheduleId, Option<Timestamp>)],
-) -> Result<(), RunError> {
-    let places: HashMap<_, _> = due.iter().map(|due| (due.member.schedule, due)).collect();
-    let mut of_shards: HashMap<ShardId, Vec<_>> = HashMap::new();
-    for (schedule, tick) in index {
-        let Some(DueTick { shard, member, .. }) = places.get(schedule) else { continue };
-        of_shards.entry(*shard).or_default().push((*member, *tick));
-    }
-    let shards = fences.iter().filter_map(|fence| Some((fence, of_shards.get(&fence.shard)?)));
-    let set = shards.map(|(fence, entries)| {
-        // If another leader owns the index by now, this shard's next turn rebuilds it.
-        context.queue.set_due(fence.shard, fence.epoch, entries)
-    });
-    for set in join_all(set).await {
-        set?;
-    }
-    Ok(())
+    Ok(fenced)
 }
 
 /// Returns the schedules from the cache or from the store. In the result, all schedules of one
@@ -151,37 +118,30 @@ fn plan(read: &LoadedSchedule) -> (Option<&str>, Option<Timestamp>) {
     (read.candidate.plan.as_deref(), read.candidate.suspended_until)
 }
 
-/// The firings of a batch after the quotas of the accounts were applied.
-struct LimitedFirings {
-    /// The firings that may take place.
-    firings: Vec<Firing>,
-    /// The schedules that stay due, and the time at which each is tried again.
-    waiting: Vec<(ScheduleId, Option<Timestamp>)>,
-    allowed: Allowed,
-}
-
-/// Limits the jobs of accounts with a quota to the number that they may have.
+/// Limits the jobs of accounts with a quota to the number that they may have. Returns the firings
+/// that may take place. The other schedules stay due: `index` gets the time of their next try.
 async fn within_quotas(
     context: &Context,
     quotas: &Quotas,
     decisions: Vec<FiringDecision<'_>>,
     now: Timestamp,
-) -> LimitedFirings {
+    index: &mut Vec<(ScheduleId, Option<Timestamp>)>,
+) -> (Vec<Firing>, Allowed) {
     let mut due = DueJobs::default();
     for FiringDecision { candidate, plan, .. } in &decisions {
         quotas.add(&mut due, candidate, plan.runs.len());
     }
     let mut allowed = quotas.take(context, now, &due).await;
-    let (mut firings, mut waiting) = (Vec::with_capacity(decisions.len()), Vec::new());
+    let mut firings = Vec::with_capacity(decisions.len());
     for decision in decisions {
         let runs = decision.plan.runs.len();
         match allowed.take(decision.candidate.account, runs) {
             Ok(may) => firings.push(decision.firing(may)),
             Err(wait) => {
                 let again = context.clock.after(now, wait);
-                waiting.push((decision.candidate.schedule, Some(again)));
+                index.push((decision.candidate.schedule, Some(again)));
             }
         }
     }
-    LimitedFirings { firings, waiting, allowed }
+    (firings, allowed)
 }

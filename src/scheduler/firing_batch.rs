@@ -4,10 +4,12 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tracing::field::display;
 
 use super::Context;
 use super::backlog::Backlog;
+use super::pending::DueTick;
 use super::quotas::{Allowed, Quotas};
 use super::schedule_cache::LoadedSchedule;
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
@@ -40,9 +42,12 @@ pub(super) struct FiringBatch<'a> {
     pub(super) backlog: &'a Backlog,
     pub(super) fences: &'a [Fence],
     pub(super) now: Timestamp,
-    pub(super) taken: TakenQuota<'a>,
+    pub(super) quotas: &'a Quotas,
+    /// The reservations for accounts with a quota.
+    pub(super) allowed: &'a Allowed,
     /// The schedules as they were read.
     pub(super) read: &'a [LoadedSchedule],
+    pub(super) candidates: HashMap<ScheduleId, &'a Candidate>,
     /// The updates of the due indexes, apart from the next ticks of `advanced`.
     pub(super) index: Vec<(ScheduleId, Option<Timestamp>)>,
     /// The schedules that were advanced, and their next ticks.
@@ -90,7 +95,7 @@ impl FiringBatch<'_> {
                     let kept = self.keep(&fired, outcome, &started, took);
                     if let Err(error) = kept {
                         rest.extend(left.into_iter().map(|(firing, _)| firing));
-                        self.taken.give_back(&rest, []);
+                        self.give_back(&rest, &HashSet::new());
                         return Err(error);
                     }
                     wanted = left;
@@ -117,10 +122,9 @@ impl FiringBatch<'_> {
 
     /// Turns the newest jobs that exceed the backlog limit of their schedule into skips.
     async fn within_backlog(&self, mut firings: Vec<Firing>) -> Result<Vec<Firing>, RunError> {
-        let candidates = self.candidates();
-        let plan = |firing: &Firing| candidates.get(&firing.schedule)?.plan.as_deref();
+        let plan = |firing: &Firing| self.candidates.get(&firing.schedule)?.plan.as_deref();
         let taken = self.backlog.take(&self.context.store, self.fences, plan, &firings).await;
-        let taken = taken.inspect_err(|_| self.taken.give_back(&firings, []))?;
+        let taken = taken.inspect_err(|_| self.give_back(&firings, &HashSet::new()))?;
         let mut unmade = Vec::new();
         for (firing, taken) in firings.iter_mut().zip(taken) {
             let over = firing.jobs.split_off(taken);
@@ -132,17 +136,16 @@ impl FiringBatch<'_> {
                 firing.skips.push((range, SkipReason::Backlog));
             }
         }
-        self.taken.give_back(&unmade, []);
+        self.give_back(&unmade, &HashSet::new());
         Ok(firings)
     }
 
     /// Returns the firings of exactly one job that can start at once, each with the ticket that the
     /// job would get, and all other firings.
     fn with_tickets(&self, firings: Vec<Firing>) -> (Vec<(Firing, Ticket)>, Vec<Firing>) {
-        let candidates = self.candidates();
         let (mut wanted, mut rest) = (Vec::with_capacity(firings.len()), Vec::new());
         for firing in firings {
-            let Candidate { shard, account, host, .. } = *candidates[&firing.schedule];
+            let Candidate { shard, account, host, .. } = *self.candidates[&firing.schedule];
             match firing.jobs[..] {
                 [TickJob { id: job, .. }] if firing.is_plain() => {
                     wanted.push((firing, Ticket { job, shard, account, host, start: self.now }));
@@ -151,11 +154,6 @@ impl FiringBatch<'_> {
             }
         }
         (wanted, rest)
-    }
-
-    fn candidates(&self) -> HashMap<ScheduleId, &Candidate> {
-        let candidates = self.read.iter().map(|read| (read.candidate.schedule, &read.candidate));
-        candidates.collect()
     }
 
     /// Records the result of a firing statement.
@@ -172,14 +170,13 @@ impl FiringBatch<'_> {
             Err(error) => {
                 // The firings will be repeated with new reservations. So these are given back,
                 // unless the jobs may have been made and only the response was lost.
-                let started: HashSet<JobId> = started.collect();
+                let started = started.collect();
                 count_made(firings, &started, self.context.clock.now());
-                let started = started.into_iter();
                 match error.kind() {
                     StoreErrorKind::Unavailable if !error.is_void() => {
-                        self.taken.doubt(firings, started);
+                        self.doubt(firings, &started);
                     }
-                    _ => self.taken.give_back(firings, started),
+                    _ => self.give_back(firings, &started),
                 }
                 return Err(error.into());
             }
@@ -194,12 +191,32 @@ impl FiringBatch<'_> {
         SKIPS.with(SkipReason::Overlap).add(overlapped);
         count_skips(firings, &advanced);
         FENCED_WRITES.add(fenced.len() as u64);
-        self.taken.settle(firings, &made, &busy, &fenced);
-        self.taken.give_back(firings, made);
+        self.settle(firings, &made, &busy, &fenced);
+        self.give_back(firings, &made);
         self.tickets.append(&mut tickets);
         self.advanced.extend(advanced);
         self.rest(&busy);
         self.fenced.extend(fenced);
+        Ok(())
+    }
+
+    /// Sets the next ticks of the schedules in the indexes of their shards.
+    pub(super) async fn set_due(&self, due: &[DueTick]) -> Result<(), RunError> {
+        let places: HashMap<_, _> = due.iter().map(|due| (due.member.schedule, due)).collect();
+        let mut of_shards: HashMap<ShardId, Vec<_>> = HashMap::new();
+        for (schedule, tick) in self.index.iter().chain(&self.advanced) {
+            let Some(DueTick { shard, member, .. }) = places.get(schedule) else { continue };
+            of_shards.entry(*shard).or_default().push((*member, *tick));
+        }
+        let fences = self.fences.iter();
+        let shards = fences.filter_map(|fence| Some((fence, of_shards.get(&fence.shard)?)));
+        let set = shards.map(|(fence, entries)| {
+            // If another leader owns the index by now, this shard's next turn rebuilds it.
+            self.context.queue.set_due(fence.shard, fence.epoch, entries)
+        });
+        for set in join_all(set).await {
+            set?;
+        }
         Ok(())
     }
 
@@ -229,37 +246,10 @@ impl FiringBatch<'_> {
         let read = busy.iter().filter(|schedule| !cached.contains(schedule));
         self.index.extend(read.map(|schedule| (*schedule, Some(again))));
     }
-}
-
-/// Returns how long firings can wait for a free slot: at most a quarter of the time to the earliest
-/// next tick, so that no tick is mistaken for a missed one.
-fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
-    let next = wanted.iter().filter_map(|(firing, _)| firing.next_tick).min();
-    next.map_or(LONGEST_PATIENCE, |next| (next.since(now) / 4).min(LONGEST_PATIENCE))
-}
-
-/// The reservations of a batch, for accounts with a quota.
-pub(super) struct TakenQuota<'a> {
-    quotas: &'a Quotas,
-    allowed: &'a Allowed,
-    candidates: HashMap<ScheduleId, &'a Candidate>,
-}
-
-impl<'a> TakenQuota<'a> {
-    pub(super) fn of(quotas: &'a Quotas, allowed: &'a Allowed, read: &'a [LoadedSchedule]) -> Self {
-        let candidates = read.iter().map(|read| &read.candidate);
-        let limited = candidates.filter(|candidate| allowed.limits(candidate.account));
-        let candidates = limited.map(|candidate| (candidate.schedule, candidate)).collect();
-        Self { quotas, allowed, candidates }
-    }
 
     /// Gives back the reservations of jobs that were not made, because their schedule was not fired
     /// or another job was active.
-    fn give_back(&self, firings: &[Firing], made: impl IntoIterator<Item = JobId>) {
-        if self.candidates.is_empty() {
-            return;
-        }
-        let made: HashSet<_> = made.into_iter().collect();
+    fn give_back(&self, firings: &[Firing], made: &HashSet<JobId>) {
         for (account, firing) in self.of_limited(firings) {
             let unmade = firing.jobs.iter().filter(|job| !made.contains(&job.id)).count();
             self.quotas.give_back(self.allowed, account, unmade as u64);
@@ -268,8 +258,7 @@ impl<'a> TakenQuota<'a> {
 
     /// Keeps the reservations of jobs that may have been made. The quota holds in either case, and
     /// the next try of the jobs shows whether they were made.
-    fn doubt(&self, firings: &[Firing], started: impl Iterator<Item = JobId>) {
-        let started: HashSet<_> = started.collect();
+    fn doubt(&self, firings: &[Firing], started: &HashSet<JobId>) {
         for (account, firing) in self.of_limited(firings) {
             for job in firing.jobs.iter().filter(|job| !started.contains(&job.id)) {
                 self.quotas.doubt(self.allowed, account, job.id);
@@ -300,10 +289,17 @@ impl<'a> TakenQuota<'a> {
         firings: &'b [Firing],
     ) -> impl Iterator<Item = (AccountId, &'b Firing)> {
         firings.iter().filter_map(|firing| {
-            let candidate = self.candidates.get(&firing.schedule)?;
-            Some((candidate.account, firing))
+            let account = self.candidates.get(&firing.schedule)?.account;
+            self.allowed.limits(account).then_some((account, firing))
         })
     }
+}
+
+/// Returns how long firings can wait for a free slot: at most a quarter of the time to the earliest
+/// next tick, so that no tick is mistaken for a missed one.
+fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
+    let next = wanted.iter().filter_map(|(firing, _)| firing.next_tick).min();
+    next.map_or(LONGEST_PATIENCE, |next| (next.since(now) / 4).min(LONGEST_PATIENCE))
 }
 
 /// Counts the jobs that were made, including held ones, and records the lag from their ticks to the

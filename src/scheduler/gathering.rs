@@ -19,7 +19,8 @@ const ALL: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy)]
 pub(super) struct Gathering {
     began: Duration,
-    until: Duration,
+    /// The time at which a batch is fired although more ticks may come.
+    pub(super) until: Duration,
 }
 
 impl Gathering {
@@ -41,11 +42,6 @@ impl Gathering {
         let next = NEXT.saturating_add(NEXT_PER_TICK.saturating_mul(waiting));
         self.until = now.saturating_add(next).min(self.began + ALL);
     }
-
-    /// Returns the time at which a batch is fired although more ticks may come.
-    pub(super) fn until(self) -> Duration {
-        self.until
-    }
 }
 
 #[cfg(test)]
@@ -56,24 +52,24 @@ mod tests {
     fn it_goes_on_while_ticks_come_but_not_for_ever() {
         let ms = Duration::from_millis;
         let mut gathering = Gathering::new(ms(1_000), 0);
-        assert_eq!(gathering.until(), ms(1_005));
+        assert_eq!(gathering.until, ms(1_005));
         gathering.go_on(ms(1_004), 0);
-        assert_eq!(gathering.until(), ms(1_009));
+        assert_eq!(gathering.until, ms(1_009));
         gathering.go_on(ms(1_099), 0);
-        assert_eq!(gathering.until(), ms(1_100));
+        assert_eq!(gathering.until, ms(1_100));
         let mut over = Gathering::over(ms(1_000));
         over.go_on(ms(1_000), 0);
-        assert_eq!(over.until(), ms(1_000), "it is not begun again");
+        assert_eq!(over.until, ms(1_000), "it is not begun again");
     }
 
     #[test]
     fn a_burst_waits_longer_for_the_others_than_a_few_ticks() {
         let ms = Duration::from_millis;
         let mut gathering = Gathering::new(ms(0), 1_500);
-        assert_eq!(gathering.until(), ms(20));
+        assert_eq!(gathering.until, ms(20));
         gathering.go_on(ms(20), 3_000);
-        assert_eq!(gathering.until(), ms(55));
+        assert_eq!(gathering.until, ms(55));
         gathering.go_on(ms(55), usize::MAX);
-        assert_eq!(gathering.until(), ms(100));
+        assert_eq!(gathering.until, ms(100));
     }
 }

@@ -72,13 +72,10 @@ impl PruneResult {
 
 impl HistoryPruner {
     /// A pruner of history that is older than `keep`, or than the accounts' `plans` allow.
-    pub fn new(context: Context, keep: HistoryPrunerSettings, plans: Arc<Plans>) -> Self {
+    pub fn new(context: Context, mut keep: HistoryPrunerSettings, plans: Arc<Plans>) -> Self {
         let longest = plans.longest_history().unwrap_or_default();
-        let HistoryPrunerSettings { history, audit_log } = keep;
-        let keep = HistoryPrunerSettings {
-            history: history.max(longest),
-            audit_log: audit_log.max(longest),
-        };
+        keep.history = keep.history.max(longest);
+        keep.audit_log = keep.audit_log.max(longest);
         Self { context, keep, plans, failed: HashSet::new(), next: Duration::ZERO }
     }
 

@@ -82,9 +82,10 @@ async fn refresh(
 }
 
 /// The comparison of a shard's index with the store, page by page, in case a hint was lost.
+#[derive(Default)]
 pub(super) struct Comparison {
     /// The time of the next page.
-    at: Timestamp,
+    pub(super) at: Timestamp,
     /// The time at which the comparison of the whole index began.
     began: Timestamp,
     /// The duration of the last one without pauses.
@@ -92,7 +93,7 @@ pub(super) struct Comparison {
     /// The schedule after which the next page begins. Absent: it begins at the start.
     after: Option<ScheduleId>,
     /// `true` if the comparison continues without pauses until it is complete.
-    is_urgent: bool,
+    pub(super) is_urgent: bool,
     /// `true` if it then starts once more.
     again: bool,
     /// `true` if it only looks for schedules that other replicas have changed, so that it leaves
@@ -103,15 +104,7 @@ pub(super) struct Comparison {
 impl Comparison {
     /// A comparison without pauses.
     pub(super) fn urgent(now: Timestamp) -> Self {
-        Self {
-            at: now,
-            began: now,
-            took: Duration::ZERO,
-            after: None,
-            is_urgent: true,
-            again: false,
-            repeats: false,
-        }
+        Self { at: now, began: now, is_urgent: true, ..Self::default() }
     }
 
     /// Compares everything without pauses, because hints of any schedule may be lost. If such a
@@ -123,20 +116,6 @@ impl Comparison {
         } else {
             *self = Self::urgent(now);
         }
-    }
-
-    /// Returns `true` if it continues without pauses.
-    pub(super) fn is_urgent(&self) -> bool {
-        self.is_urgent
-    }
-
-    /// Returns the time of the next page.
-    pub(super) fn at(&self) -> Timestamp {
-        self.at
-    }
-
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.at <= now
     }
 
     /// Copies the next page of the shard's ticks from the store to the index. If a schedule fires

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-use super::fire::{BatchOutcome, fire_batch};
+use super::fire::fire_batch;
 use super::index::PARKED;
 use super::pending::DueTick;
 use super::shard_leadership::LeaderParts;
@@ -45,7 +45,7 @@ pub(super) async fn fire(
         let fired = fire_batch(parts.context, parts.rules, &fences, now, batch);
         let fired = AssertUnwindSafe(fired).catch_unwind().await;
         let error = match fired.unwrap_or_else(|_| Err(Panicked.into())) {
-            Ok(BatchOutcome { fenced }) => {
+            Ok(fenced) => {
                 has_fired = true;
                 lost.extend(fences.iter().filter(|fence| fenced.contains(&fence.shard)));
                 continue;
@@ -76,16 +76,9 @@ pub(super) async fn fire(
 }
 
 /// The error of a batch whose firing panicked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("firing panicked")]
 struct Panicked;
-
-impl std::fmt::Display for Panicked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("firing panicked")
-    }
-}
-
-impl std::error::Error for Panicked {}
 
 /// Returns `true` if the cause may lie in the batch, so that another batch could be fired.
 fn lies_in_batch(error: &RunError) -> bool {

@@ -61,7 +61,7 @@ impl Worker for Leader {
             if is_vain {
                 return Err(error);
             }
-            let failed = report.failed;
+            let failed = report.unserved + report.unfired;
             tracing::warn!(%error, failed, "shards not served or fired, trying again");
         }
         if pending.len() > 0 {

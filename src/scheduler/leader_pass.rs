@@ -199,7 +199,7 @@ impl<'a> LeaderPass<'a> {
             let monotonic = clock.monotonic();
             let gathering =
                 self.gathering.get_or_insert_with(|| Gathering::new(monotonic, self.pending.len()));
-            let is_more_to_come = !self.serving.is_empty() && monotonic < gathering.until();
+            let is_more_to_come = !self.serving.is_empty() && monotonic < gathering.until;
             if is_more_to_come {
                 return;
             }
@@ -265,7 +265,7 @@ impl<'a> LeaderPass<'a> {
             }
             Err(error) => {
                 self.report.unserved += 1;
-                self.report.fail(error);
+                self.report.error = Some(error);
             }
         }
         if let Some(fence) = self.overtaken.remove(&shard)
@@ -306,7 +306,7 @@ impl<'a> LeaderPass<'a> {
             }
             Err(error) => {
                 self.report.unfired += 1;
-                self.report.fail(error);
+                self.report.error = Some(error);
                 self.pending.forget(&shards);
                 for shard in &shards {
                     if let Some(leadership) = self.leaderships.get_mut(shard) {
@@ -352,7 +352,7 @@ impl<'a> LeaderPass<'a> {
     /// Returns the time until the next step that does not depend on a running call.
     fn pause(&self, monotonic: Duration) -> Duration {
         let gather = self.gathering.filter(|_| self.firing.len() < BATCHES_AT_ONCE);
-        let gather = gather.map(Gathering::until).filter(|until| *until > monotonic);
+        let gather = gather.map(|gathering| gathering.until).filter(|until| *until > monotonic);
         let next = self.flights.next_long(monotonic).into_iter().chain(gather).min();
         next.map_or(LONG, |next| next.saturating_sub(monotonic))
     }

@@ -9,9 +9,7 @@ pub(super) struct PassReport {
     pub(super) unserved: usize,
     pub(super) fired: usize,
     pub(super) unfired: usize,
-    /// The number of shards that could not be served and of batches that could not be fired.
-    pub(super) failed: usize,
-    /// The error of the last of these failures.
+    /// The error of the last shard that was not served, or of the last batch that was not fired.
     pub(super) error: Option<RunError>,
     /// `true` if a hint arrived that some of the shards may have missed.
     pub(super) is_hinted: bool,
@@ -21,10 +19,5 @@ impl PassReport {
     /// Returns `true` if every attempt to serve a shard failed, or every batch.
     pub(super) fn is_vain(&self) -> bool {
         self.unserved > 0 && self.served == 0 || self.unfired > 0 && self.fired == 0
-    }
-
-    pub(super) fn fail(&mut self, error: RunError) {
-        self.failed += 1;
-        self.error = Some(error);
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::OwnedSchedule;
+use crate::runtime::count_down;
 
 /// A due tick of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl Pending {
     pub(super) fn done(&mut self, taken: &[DueTick]) {
         for due in taken {
             if self.schedules.remove(&due.member.schedule) {
-                self.count_down(due.shard);
+                count_down(&mut self.shards, due.shard);
             }
         }
     }
@@ -124,15 +125,6 @@ impl Pending {
     /// Returns `true` if no tick of a shard waits or is being fired.
     pub(super) fn is_through(&self, shard: ShardId) -> bool {
         !self.shards.contains_key(&shard)
-    }
-
-    fn count_down(&mut self, shard: ShardId) {
-        if let Some(count) = self.shards.get_mut(&shard) {
-            *count -= 1;
-            if *count == 0 {
-                self.shards.remove(&shard);
-            }
-        }
     }
 }
 

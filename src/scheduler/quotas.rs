@@ -5,13 +5,14 @@
 //! account stay due. The schedules of all other accounts fire.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Context;
 use super::reserving::Answers;
 use crate::domain::plan::{Plans, month_of};
 use crate::domain::{AccountId, JobId, Timestamp};
+use crate::runtime::Mutex;
 use crate::store::{Candidate, Granted, Wanted};
 use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
@@ -101,7 +102,7 @@ impl Quotas {
         let Some(name) = &candidate.plan else { return };
         let account = candidate.account;
         let Some(plan) = self.plans.named(name) else {
-            if self.lock().told.insert(name.clone()) {
+            if self.state.lock().told.insert(name.clone()) {
                 tracing::error!(plan = name, "a plan is not configured, its accounts' ticks wait");
             }
             due.unknown.insert(account);
@@ -119,7 +120,7 @@ impl Quotas {
             return allowed;
         }
         let Answers { granted, waits, .. } = self.reserve(context, now, &wanted).await;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for wanted in &wanted {
             let block = state.blocks.entry((wanted.account, allowed.month)).or_default();
             let share = allowed.shares.entry(wanted.account).or_insert(Share::Jobs(0));
@@ -141,25 +142,30 @@ impl Quotas {
     }
 
     /// Reserves as many of the jobs as possible now.
-    async fn reserve(&self, context: &Context, now: Timestamp, wanted: &[Wanted]) -> Answers {
-        let mut answers = Answers::default();
-        let held = answers.ask(context, now, wanted).await;
+    async fn reserve<'a>(
+        &self,
+        context: &'a Context,
+        now: Timestamp,
+        wanted: &[Wanted],
+    ) -> Answers<'a> {
+        let mut answers = Answers::new(context, now);
+        let held = answers.ask(wanted).await;
         let is_uncounted = |wanted: &&Wanted| {
             !answers.granted.contains_key(&wanted.account) && !held.contains(&wanted.account)
         };
         let uncounted: Vec<Wanted> = wanted.iter().filter(is_uncounted).copied().collect();
         if !answers.failed && !uncounted.is_empty() {
             let patience = if self.are_new(now, &uncounted) { COUNTING } else { GLANCE };
-            answers.count(context, now, &uncounted, patience).await;
+            answers.count(&uncounted, patience).await;
         }
         let held = wanted.iter().filter(|wanted| held.contains(&wanted.account));
-        answers.wait_for(context, now, held).await;
+        answers.wait_for(held).await;
         answers
     }
 
     /// Returns `true` if no batch has waited for one of these accounts yet: its count may be fast.
     fn are_new(&self, now: Timestamp, accounts: &[Wanted]) -> bool {
-        let (month, mut state) = (month_of(now), self.lock());
+        let (month, mut state) = (month_of(now), self.state.lock());
         let is_new = |wanted: &Wanted| {
             let block = state.blocks.entry((wanted.account, month)).or_default();
             !std::mem::replace(&mut block.was_awaited, true)
@@ -176,7 +182,7 @@ impl Quotas {
         if due.wanted.is_empty() {
             return (allowed, wanted);
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.month < allowed.month {
             let old = std::mem::replace(&mut state.month, allowed.month);
             state.blocks.retain(|(_, month), _| *month >= old);
@@ -206,14 +212,14 @@ impl Quotas {
 
     /// Returns jobs to their block that were taken and not made.
     pub(super) fn give_back(&self, allowed: &Allowed, account: AccountId, jobs: u64) {
-        self.lock().give_back(account, allowed.month, jobs);
+        self.state.lock().give_back(account, allowed.month, jobs);
     }
 
     /// Keeps the reservation of a job that may have been made. If an earlier try kept one for the
     /// same job, that one goes back to its block: a job counts once, however often a response is
     /// lost.
     pub(super) fn doubt(&self, allowed: &Allowed, account: AccountId, job: JobId) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(month) = state.doubted.insert(job, allowed.month) {
             state.give_back(account, month, 1);
         }
@@ -223,14 +229,10 @@ impl Quotas {
     /// that was kept for it goes back to its block. Otherwise an earlier try is taken to have made
     /// it.
     pub(super) fn settle(&self, account: AccountId, job: JobId, made: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(month) = state.doubted.remove(&job).filter(|_| made) {
             state.give_back(account, month, 1);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, QuotaState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -315,7 +317,7 @@ mod tests {
         let (quotas, account, now) = quotas();
         let [job, other] = [JobId::new(now, 1), JobId::new(now, 2)];
         let (allowed, _) = quotas.take_reserved(now, &due(account, 1));
-        let left = || quotas.lock().blocks[&(account, allowed.month)].left;
+        let left = || quotas.state.lock().blocks[&(account, allowed.month)].left;
         // Each try has taken one job from the block before.
         for tries in 1..=3 {
             quotas.doubt(&allowed, account, job);

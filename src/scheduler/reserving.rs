@@ -17,9 +17,10 @@ const WHILE: Duration = Duration::from_secs(1);
 /// schedules fire.
 const HELD: Duration = Duration::from_millis(250);
 
-/// The answers of the store, by account.
-#[derive(Default)]
-pub(super) struct Answers {
+/// The answers of the store for a batch, by account.
+pub(super) struct Answers<'a> {
+    context: &'a Context,
+    now: Timestamp,
     pub(super) granted: HashMap<AccountId, Granted>,
     /// The time until the next try, for some of the other accounts.
     pub(super) waits: HashMap<AccountId, Duration>,
@@ -27,15 +28,14 @@ pub(super) struct Answers {
     pub(super) failed: bool,
 }
 
-impl Answers {
+impl<'a> Answers<'a> {
+    pub(super) fn new(context: &'a Context, now: Timestamp) -> Self {
+        Self { context, now, granted: HashMap::new(), waits: HashMap::new(), failed: false }
+    }
+
     /// Reserves jobs for all accounts at once. Returns the accounts whose counter is locked.
-    pub(super) async fn ask(
-        &mut self,
-        context: &Context,
-        now: Timestamp,
-        wanted: &[Wanted],
-    ) -> Vec<AccountId> {
-        match context.store.reserve_jobs(now, AHEAD, wanted).await {
+    pub(super) async fn ask(&mut self, wanted: &[Wanted]) -> Vec<AccountId> {
+        match self.context.store.reserve_jobs(self.now, AHEAD, wanted).await {
             Ok(Grants { granted, held }) => {
                 self.granted.extend(granted.into_iter().map(|granted| (granted.account, granted)));
                 held
@@ -48,13 +48,8 @@ impl Answers {
     }
 
     /// Starts the count of the accounts' jobs, and reserves again for those that are counted soon.
-    pub(super) async fn count(
-        &mut self,
-        context: &Context,
-        now: Timestamp,
-        wanted: &[Wanted],
-        patience: Duration,
-    ) {
+    pub(super) async fn count(&mut self, wanted: &[Wanted], patience: Duration) {
+        let Self { context, now, .. } = *self;
         let accounts: Vec<_> = wanted.iter().map(|wanted| wanted.account).collect();
         self.waits.extend(accounts.iter().map(|account| (*account, WHILE)));
         let counted = tokio::select! {
@@ -64,19 +59,15 @@ impl Answers {
         };
         match counted {
             // Accounts with few jobs are counted before the others.
-            Ok(()) => drop(self.ask(context, now, wanted).await),
+            Ok(()) => drop(self.ask(wanted).await),
             Err(error) => self.fail(&error),
         }
     }
 
     /// Waits for locked counters, one after the other. Waiters get a counter in the order of their
     /// arrival, so users that keep one busy cannot starve the leader.
-    pub(super) async fn wait_for(
-        &mut self,
-        context: &Context,
-        now: Timestamp,
-        held: impl Iterator<Item = &Wanted>,
-    ) {
+    pub(super) async fn wait_for(&mut self, held: impl Iterator<Item = &Wanted>) {
+        let Self { context, now, .. } = *self;
         let end = context.clock.monotonic() + HELD;
         for wanted in held {
             if self.failed || context.clock.monotonic() >= end {

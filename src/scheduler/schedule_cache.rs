@@ -7,12 +7,12 @@
 //! overlap, and a schedule with a late tick, for which the catch-up policy matters, is always read.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::pending::DueTick;
 use crate::domain::firing::late_before;
 use crate::domain::{ScheduleId, Timestamp};
+use crate::runtime::Mutex;
 use crate::store::Candidate;
 
 /// The maximum number of cached schedules, about 300 bytes each.
@@ -61,7 +61,7 @@ impl ScheduleCache {
         monotonic: Duration,
     ) -> Vec<LoadedSchedule> {
         let late_before = late_before(now);
-        let mut schedules = self.lock();
+        let mut schedules = self.schedules.lock();
         let taken = due.iter().filter_map(|DueTick { member, tick, .. }| {
             let read = schedules.remove(&member.schedule)?;
             let is_as_due = read.candidate.tick == *tick && *tick >= late_before;
@@ -78,7 +78,7 @@ impl ScheduleCache {
         now: Timestamp,
         monotonic: Duration,
     ) {
-        let mut schedules = self.lock();
+        let mut schedules = self.schedules.lock();
         if schedules.len() + read.len() > MOST {
             // Deleted and disabled schedules are never taken, so their ticks pass. They make room
             // first.
@@ -94,10 +94,6 @@ impl ScheduleCache {
                 schedules.insert(schedule, read.fired(*next));
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<ScheduleId, LoadedSchedule>> {
-        self.schedules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -173,7 +169,7 @@ mod tests {
         assert_eq!(take(&[1, 2]), [2], "until it is kept again");
         let (two, none) = (vec![read(1), read(2)], [(read(2).candidate.schedule, None)]);
         cache.keep(two, &none, TICK, AT);
-        assert!(cache.lock().is_empty(), "not what was not fired, or has no next tick");
+        assert!(cache.schedules.lock().is_empty(), "not what was not fired, or has no next tick");
     }
 
     #[test]
@@ -195,7 +191,7 @@ mod tests {
         for (next, count) in [(TICK.plus(TRUSTED - MINUTE * 2), 1), (TICK.plus(TRUSTED), 0)] {
             let cache = ScheduleCache::default();
             keep(&cache, vec![read(1)], next);
-            assert_eq!(cache.lock().len(), count, "{next}");
+            assert_eq!(cache.schedules.lock().len(), count, "{next}");
         }
     }
 
@@ -211,11 +207,11 @@ mod tests {
         };
         let cache = cache_of(many(0, MOST));
         keep(&cache, many(MOST, 1), TICK);
-        assert_eq!(cache.lock().len(), MOST);
+        assert_eq!(cache.schedules.lock().len(), MOST);
         let later = many(MOST, 3);
         let next: Vec<_> =
             later.iter().map(|r| (r.candidate.schedule, Some(TICK.plus(MINUTE)))).collect();
         cache.keep(later, &next, TICK.plus(Duration::from_millis(1)), AT + MINUTE);
-        assert_eq!(cache.lock().len(), 3, "the others were due, and no leader took them");
+        assert_eq!(cache.schedules.lock().len(), 3, "the others were due, and no leader took them");
     }
 }

@@ -100,21 +100,16 @@ pub(super) fn most_due(shards: usize) -> usize {
 }
 
 impl LeaderParts<'_> {
-    fn is_trusted(&self, term: Term) -> bool {
-        let monotonic = self.context.clock.monotonic();
-        term.trusted_until.is_none_or(|until| monotonic < until)
-    }
-
-    /// Returns `true` if the term still exists. It can end while other shards are served.
-    pub(super) fn is_there(&self, shard: ShardId, term: Term) -> bool {
-        self.terms.borrow().get(&shard).is_some_and(|held| held.number == term.number)
+    /// Returns a term as it is now, if it still exists. It can end while other shards are served.
+    fn present(&self, shard: ShardId, term: Term) -> Option<Term> {
+        self.terms.borrow().get(&shard).copied().filter(|held| held.number == term.number)
     }
 
     /// Returns `true` if the term still exists and is trusted. A replica that raises the epoch
     /// without such a term may depose the rightful leader.
     fn is_held(&self, shard: ShardId, term: Term) -> bool {
-        let held = self.terms.borrow().get(&shard).copied();
-        held.is_some_and(|held| held.number == term.number && self.is_trusted(held))
+        let is_trusted = |until| self.context.clock.monotonic() < until;
+        self.present(shard, term).is_some_and(|held| held.trusted_until.is_none_or(is_trusted))
     }
 }
 
@@ -168,9 +163,9 @@ impl ShardLeadership {
             Ok(Due { schedules, next }) => {
                 let longest = now.plus(LONGEST_REST);
                 self.due = next.map_or(longest, |next| next.min(longest));
-                let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent();
+                let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent;
                 self.next = if waits_for_turn {
-                    self.comparison.at().max(now).min(self.due)
+                    self.comparison.at.max(now).min(self.due)
                 } else {
                     self.due
                 };
@@ -214,7 +209,7 @@ impl ShardLeadership {
 
     /// Returns `true` if the term still exists and the time is known.
     fn is_there(&self, parts: LeaderParts<'_>) -> bool {
-        parts.is_there(self.shard, self.term) && parts.context.clock.is_believed()
+        parts.present(self.shard, self.term).is_some() && parts.context.clock.is_believed()
     }
 
     /// Returns `true` if the shard's index may be read and compared. Otherwise the shard must not be
@@ -331,7 +326,7 @@ impl ShardLeadership {
         if apply_hints(context, fence).await? {
             self.comparison.urge(now);
         }
-        if self.comparison.is_due(now) && (is_long || !self.comparison.is_urgent()) {
+        if self.comparison.at <= now && (is_long || !self.comparison.is_urgent) {
             self.comparison.go_on(context, fence, now).await?;
         }
         if context.misses_hints() {

@@ -5,7 +5,7 @@
 //! fails, it tries again after a second.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::{CommandError, Schedules};
 use crate::domain::job::{Attempt, Job};
 use crate::domain::{AccountId, JobId};
-use crate::runtime::TaskKind;
+use crate::runtime::{Mutex, TaskKind};
 
 /// The interval at which a watched job is read.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ struct AccountPlace {
 impl AccountPlace {
     /// Takes a place. Returns `None` if the account has none left.
     fn take(watched: &Arc<WatchedJobs>, account: AccountId) -> Option<Self> {
-        let mut counts = watched.of_accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = watched.of_accounts.lock();
         let count = counts.get(&account).copied().unwrap_or(0);
         if count >= watched.most_of_account {
             return None;
@@ -71,7 +71,7 @@ impl AccountPlace {
 
 impl Drop for AccountPlace {
     fn drop(&mut self) {
-        let mut counts = self.watched.of_accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.watched.of_accounts.lock();
         match counts.get_mut(&self.account) {
             Some(count) if *count > 1 => *count -= 1,
             _ => drop(counts.remove(&self.account)),
@@ -127,7 +127,7 @@ impl JobWatches {
         let of_account = AccountPlace::take(&self.0, account)?;
         let places = (self.0.places.clone().try_acquire_owned().ok()?, of_account);
         let key = (account, shown.job.id);
-        let mut senders = self.0.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut senders = self.0.senders.lock();
         if let Some(sender) = senders.get(&key) {
             return Some(JobWatch { receiver: sender.subscribe(), _places: places });
         }
@@ -189,7 +189,7 @@ impl JobReader {
     /// Gives the job up if nothing watches it. A watch that begins at the same moment either comes
     /// first or gets a reader of its own.
     fn ends_unwatched(&self) -> bool {
-        let mut senders = self.watched.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut senders = self.watched.senders.lock();
         let is_unwatched = self.sender.receiver_count() == 0;
         if is_unwatched {
             senders.remove(&self.key);
@@ -200,7 +200,7 @@ impl JobReader {
 
 impl Drop for JobReader {
     fn drop(&mut self) {
-        let mut senders = self.watched.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut senders = self.watched.senders.lock();
         let is_own = |sender: &JobSender| sender.same_channel(&self.sender);
         if senders.get(&self.key).is_some_and(is_own) {
             senders.remove(&self.key);

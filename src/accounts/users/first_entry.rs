@@ -1,7 +1,6 @@
 //! The link that signs in one user once, without a password: for a trial on one's own machine.
 
 use std::net::IpAddr;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::{SignedIn, UserError, Users};
@@ -26,7 +25,7 @@ impl Users {
         let token = self.token();
         let expires_at = self.0.context.clock.now().plus(ENTRY_FOR);
         let entry = FirstEntry { digest: token.digest(), email, expires_at };
-        *self.0.first_entry.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        *self.0.first_entry.lock() = Some(entry);
         token
     }
 
@@ -45,7 +44,7 @@ impl Users {
     }
 
     fn take_entry(&self, digest: TokenDigest, now: Timestamp) -> Option<EmailAddress> {
-        let mut entry = self.0.first_entry.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entry = self.0.first_entry.lock();
         let is_it =
             entry.as_ref().is_some_and(|entry| entry.digest == digest && now < entry.expires_at);
         if is_it { entry.take().map(|entry| entry.email) } else { None }

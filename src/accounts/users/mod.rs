@@ -25,7 +25,7 @@ mod mode;
 mod recovery;
 mod sessions;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
@@ -47,7 +47,7 @@ use crate::channels::email::{Mail, Mailer};
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
 use crate::queue::SharedQueue;
-use crate::runtime::{Clock, Random, Tasks};
+use crate::runtime::{Clock, Mutex, Random, Tasks};
 use crate::store::SharedStore;
 
 /// The maximum number of concurrent password reset mails.

@@ -4,7 +4,7 @@
 //! certificate of the server, trusted or not. No data is sent over the connection.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -24,7 +24,7 @@ use crate::config::{ClusterMode, Config, Store};
 use crate::domain::Timestamp;
 use crate::domain::certificate::expiry;
 use crate::domain::finding::Finding;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Mutex};
 
 /// The timeout for reading the certificate of a server, and those of the files.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -138,7 +138,7 @@ async fn shown_by(server: &CertifiedServer) -> io::Result<Option<CertificateDer<
     // The verifier rejects every handshake. By then, it has received the server's certificate, even
     // if the server asks for a client certificate too.
     let _ = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    let seen = eyes.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let seen = eyes.seen.lock().take();
     Ok(seen)
 }
 
@@ -157,7 +157,7 @@ impl ServerCertVerifier for Eyes {
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         *seen = Some(shown.clone().into_owned());
         // The certificate is recorded, so the handshake can end here.
         Err(Error::General("seen".to_owned()))

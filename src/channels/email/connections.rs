@@ -5,7 +5,6 @@
 //! cancelled half-way, so that the next mail reads the replies of the previous one. This module
 //! returns a connection only after a complete reply; a cancelled one is closed.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lettre::Message;
@@ -23,6 +22,7 @@ use super::error::MailError;
 use super::settings::{MailSettings, Security};
 use crate::channels::text::one_line;
 use crate::domain::alert::delivery::DeliveryError;
+use crate::runtime::Mutex;
 
 /// The maximum number of connections, including idle ones. Many servers refuse more from one
 /// client.
@@ -100,23 +100,19 @@ impl MailConnections {
     /// Returns an idle connection that still answers. If one is dead, the others probably are too,
     /// so all of them are closed.
     async fn idle(&self) -> Option<AsyncSmtpConnection> {
-        let mut connection = self.lock().pop()?;
+        let mut connection = self.idle.lock().pop()?;
         let check = tokio::time::timeout(LONGEST_CHECK, connection.test_connected()).await;
         if check == Ok(true) {
             return Some(connection);
         }
-        self.lock().clear();
+        self.idle.lock().clear();
         None
     }
 
     /// Returns a connection to the pool for the next mail.
     fn finish(&self, connection: AsyncSmtpConnection, response: &Response) -> MailReceipt {
-        self.lock().push(connection);
+        self.idle.lock().push(connection);
         response.into()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<AsyncSmtpConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn connect(&self) -> Result<AsyncSmtpConnection, MailError> {

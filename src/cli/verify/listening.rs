@@ -1,14 +1,14 @@
 //! The target of the schedules, if this command listens itself.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::http::HeaderMap;
 use tokio::net::TcpListener;
 
 use crate::cli::CliError;
-use crate::runtime::{Clock, ServeLimits, Tasks, serve};
+use crate::runtime::{Clock, Mutex, ServeLimits, Tasks, serve};
 
 /// The requests that have arrived.
 #[derive(Clone, Default)]
@@ -47,12 +47,12 @@ impl Listening {
             value.unwrap_or_default().to_owned()
         };
         let heard = Heard { job: text("idempotency-key"), attempt: text("punctual-attempt") };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(heard);
+        self.0.lock().push(heard);
     }
 
     /// Returns the number of requests of a job, and whether one of them arrived twice.
     pub(super) fn of(&self, job: &str) -> (u32, bool) {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.0.lock();
         let its = heard.iter().filter(|heard| heard.job == job);
         let mut attempts: Vec<&str> = its.map(|heard| heard.attempt.as_str()).collect();
         attempts.sort_unstable();

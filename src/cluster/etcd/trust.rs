@@ -12,14 +12,13 @@
 //! etcd names another leader.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 
 use crate::cluster::{Replacement, Term, Terms};
 use crate::domain::shard::ShardId;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Mutex};
 use crate::telemetry::metrics::{DEGRADED, Server};
 
 /// The interval at which the trust and the clocks are checked.
@@ -77,27 +76,23 @@ impl Trust {
         self.terms.subscribe()
     }
 
-    fn lock(&self) -> MutexGuard<'_, TrustState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Extends the trust after a renewal of the lease, until `until` on the monotonic clock.
     pub fn renew(&self, until: Duration) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.until = until;
         self.publish(&mut state);
     }
 
     /// Sets the shards whose keys belong to this replica.
     pub fn hold(&self, held: BTreeSet<ShardId>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.held = held;
         self.publish(&mut state);
     }
 
     /// Sets the dead leaders that this replica replaces.
     pub fn replace(&self, replacements: Vec<Replacement>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let replaced = replacements.into_iter().map(|one| (one.shard, one));
         state.replaced = replaced.collect();
         self.publish(&mut state);
@@ -106,7 +101,7 @@ impl Trust {
     /// Applies the holders of shards that etcd names. A replacement ends if etcd names a replica
     /// other than the dead leader.
     pub fn follow<'a>(&self, holders: impl Iterator<Item = (ShardId, &'a str)>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for (shard, holder) in holders {
             if state.replaced.get(&shard).is_some_and(|replaced| replaced.of != holder) {
                 state.replaced.remove(&shard);
@@ -117,19 +112,19 @@ impl Trust {
 
     /// Returns `true` if the terms are trusted now.
     pub fn is_there(&self) -> bool {
-        self.is_trusted(&self.lock())
+        self.is_trusted(&self.state.lock())
     }
 
     /// Ends the trust until the next renewal.
     pub(super) fn suspend(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.until = Duration::ZERO;
         self.publish(&mut state);
     }
 
     /// Drops all held shards after the lease, and with it all keys, has ended.
     pub fn lose(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.held.clear();
         state.until = Duration::ZERO;
         self.publish(&mut state);
@@ -137,7 +132,7 @@ impl Trust {
 
     /// Ends all terms for good.
     pub fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.closed = true;
         self.publish(&mut state);
     }
@@ -184,7 +179,7 @@ impl Trust {
 
     /// Reports in a metric if the terms are trusted, and logs a change. Returns the new state.
     fn tell(&self, was_trusted: bool) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let (is_trusted, shards) = (self.is_trusted(&state), state.held.len());
         DEGRADED.with(Server::Cluster).set(usize::from(!is_trusted));
         match (was_trusted, is_trusted) {

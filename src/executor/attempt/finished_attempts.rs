@@ -1,7 +1,9 @@
 //! Attempts that have ended and are not committed yet.
 
+use crate::domain::{JobId, Timestamp};
 use crate::executor::attempt_registry::AttemptGuard;
-use crate::store::Completion;
+use crate::executor::shared::ExecutorShared;
+use crate::store::{Completion, End};
 
 /// An ended attempt with its completion. Its place keeps a stop, which ends the lease, waiting
 /// until the outcome is committed. So the outcome of a request that was sent is not lost when the
@@ -11,19 +13,38 @@ pub(in crate::executor) struct FinishedAttempt {
     pub(in crate::executor) place: AttemptGuard,
 }
 
+impl FinishedAttempt {
+    /// Ends an attempt without a request, in the way that `end` decides at that time; `None` if the
+    /// attempt is under way.
+    pub(in crate::executor) fn unsent(
+        shared: &ExecutorShared,
+        (job, attempt): (JobId, u8),
+        end: impl FnOnce(Timestamp) -> End,
+    ) -> Option<Self> {
+        let (place, _) = shared.running.enter(job, attempt, None)?;
+        let completed_at = shared.clock.now();
+        let completion = Completion {
+            job,
+            attempt,
+            executor: shared.id,
+            run: None,
+            completed_at,
+            exchange: None,
+            end: end(completed_at),
+        };
+        Some(Self { completion, place })
+    }
+}
+
 /// Ended attempts to commit at once.
 pub(in crate::executor) struct FinishedBatch {
-    completions: Vec<Completion>,
+    pub(in crate::executor) completions: Vec<Completion>,
     places: Vec<AttemptGuard>,
 }
 
 impl FinishedBatch {
     pub(in crate::executor) fn len(&self) -> usize {
         self.completions.len()
-    }
-
-    pub(in crate::executor) fn completions(&self) -> &[Completion] {
-        &self.completions
     }
 
     /// Splits off the later half.

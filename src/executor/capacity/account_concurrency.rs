@@ -6,13 +6,14 @@
 //! gone, are noticed after [`KNOWN_FOR`] at the latest.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cluster::SharedCluster;
 use crate::domain::AccountId;
 use crate::domain::plan::Plans;
 use crate::domain::ticket::Ticket;
+use crate::runtime::Mutex;
 use crate::store::{Result, SharedStore};
 
 /// The time for which the limit of an account is cached.
@@ -65,7 +66,7 @@ impl AccountConcurrency {
         let unknown = self.unknown(tickets, now);
         if !unknown.is_empty() {
             let named = self.store.plans_of(&unknown).await?;
-            let mut cached = self.lock();
+            let mut cached = self.cached.lock();
             if cached.len() > SWEEP_AT {
                 cached.retain(|_, cached| cached.until > now);
             }
@@ -75,7 +76,7 @@ impl AccountConcurrency {
             }));
         }
         let (place, executors) = self.place().await;
-        let cached = self.lock();
+        let cached = self.cached.lock();
         let limited = tickets.iter().filter_map(|ticket| {
             let limit = cached.get(&ticket.account)?.limit?;
             Some((ticket.account, part(limit, place, executors)))
@@ -84,7 +85,7 @@ impl AccountConcurrency {
     }
 
     fn unknown(&self, tickets: &[Ticket], now: Duration) -> Vec<AccountId> {
-        let cached = self.lock();
+        let cached = self.cached.lock();
         let is_cached =
             |account: &AccountId| cached.get(account).is_some_and(|cached| cached.until > now);
         let accounts = tickets.iter().map(|ticket| ticket.account);
@@ -108,10 +109,6 @@ impl AccountConcurrency {
         names.sort_unstable();
         let place = names.iter().position(|name| *name == self.replica).unwrap_or(0);
         (place, names.len().max(1))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<AccountId, CachedLimit>> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,11 +5,10 @@
 //! made 8,100 to 9,100 jobs a second, with it 12,200 to 15,600 (`cargo bench --bench throughput`,
 //! 2026-11-25).
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::slots::Slots;
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Mutex};
 
 /// The maximum number of slots that a leader waits for: enough for batches to stay batches.
 const WORTH_WAITING: usize = 200;
@@ -45,7 +44,7 @@ impl SlotQueue {
 
     /// Returns `true` if waiting for slots for `wanted` jobs is worth it.
     pub(in crate::executor) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
-        wanted >= FEW && clock.monotonic() >= *self.resigned()
+        wanted >= FEW && clock.monotonic() >= *self.resigned.lock()
     }
 
     /// Waits for the first place, and then until there are slots for `wanted` jobs or for a batch
@@ -66,7 +65,7 @@ impl SlotQueue {
         let enough = wanted.min(WORTH_WAITING).min(slots.most());
         let (began, freed, lacking) =
             (clock.monotonic(), slots.freed(), slots.lacking(enough) as f64);
-        if began < *self.resigned() {
+        if began < *self.resigned.lock() {
             return Ok(place);
         }
         let mut is_any_free = false;
@@ -83,7 +82,7 @@ impl SlotQueue {
             // The freed slots may all go to tickets that wait.
             let is_hopeless = !is_any_free || pace * PACE.as_secs_f64() < lacking;
             if waited >= PACE && is_hopeless {
-                *self.resigned() = now + RESIGNED_FOR;
+                *self.resigned.lock() = now + RESIGNED_FOR;
                 break;
             }
             if now >= until {
@@ -91,10 +90,6 @@ impl SlotQueue {
             }
         }
         Ok(place)
-    }
-
-    fn resigned(&self) -> std::sync::MutexGuard<'_, Duration> {
-        self.resigned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -43,10 +43,10 @@ impl Commit {
         let (mut parts, mut deferred) = (vec![batch], Vec::new());
         let mut pause = FASTEST_RETRY;
         while let Some(mut part) = parts.pop() {
-            match self.try_commit(part.completions(), &mut pause).await {
+            match self.try_commit(&part.completions, &mut pause).await {
                 Ok(committed) => {
-                    log(part.completions(), &committed);
-                    committed.trace(part.completions());
+                    log(&part.completions, &committed);
+                    committed.trace(&part.completions);
                     let fates = part.into_ended().zip(&committed.fates);
                     let left = fates.filter(|(_, fate)| **fate == Fate::Busy);
                     deferred.extend(left.map(|(ended, _)| ended));

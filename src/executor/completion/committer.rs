@@ -21,76 +21,67 @@ const STEP: Duration = Duration::from_millis(20);
 /// over.
 const COMMITS: u32 = 2;
 
-/// Commits outcomes until no more can come.
-pub(in crate::executor) struct Committer {
+/// Commits outcomes until no more can come: until the dispatcher, the last claim or firing and the
+/// last attempt have ended and all outcomes are committed.
+pub(in crate::executor) async fn commit_outcomes(
     shared: Arc<ExecutorShared>,
-    waiting: mpsc::Receiver<FinishedAttempt>,
+    mut waiting: mpsc::Receiver<FinishedAttempt>,
     tasks: Tasks,
+) {
+    let commits = Arc::new(Semaphore::new(COMMITS as usize));
+    let commit = Commit(shared.clone());
+    let (deferred, incoming) = mpsc::channel(MAX_DEFERRED);
+    let retrying = tasks.spawn(TaskKind::Committer, retry_deferred(commit.clone(), incoming));
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut last: Option<Duration> = None;
+    let beat = Beat::start(Loop::Committer, shared.clock.monotonic());
+    while let Ok(turn) = commits.clone().acquire_owned().await {
+        // Without outcomes the loop has nothing to do and cannot be late.
+        beat.due(Duration::MAX);
+        if waiting.recv_many(&mut batch, shared.commits.get()).await == 0 {
+            break;
+        }
+        beat.due(shared.clock.monotonic());
+        if let Some(last) = last {
+            gather(&shared, &mut waiting, &mut batch, last + STEP).await;
+        }
+        last = Some(shared.clock.monotonic());
+        let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+        let (commit, deferred) = (commit.clone(), deferred.clone());
+        tasks.spawn(TaskKind::Committer, async move {
+            let later = commit.run(batch.into_iter().collect()).await;
+            if let Some(first) = later.first() {
+                let (rows, job) = (later.len(), first.completion.job);
+                tracing::warn!(rows, %job, "deferred completions: locked, or too slow to commit");
+            }
+            for ended in later {
+                // If the task is gone, the sweep closes the attempt.
+                let _ = deferred.send(ended).await;
+            }
+            drop(turn);
+        });
+    }
+    // Waits for the last commits: when the committer has ended, all outcomes are committed.
+    let _all = commits.acquire_many(COMMITS).await;
+    drop(deferred);
+    let _retried = retrying.await;
 }
 
-impl Committer {
-    pub(in crate::executor) fn new(
-        shared: Arc<ExecutorShared>,
-        waiting: mpsc::Receiver<FinishedAttempt>,
-        tasks: Tasks,
-    ) -> Self {
-        Self { shared, waiting, tasks }
+/// Adds the outcomes that come before `until` to a batch, unless it is full already.
+async fn gather(
+    shared: &ExecutorShared,
+    waiting: &mut mpsc::Receiver<FinishedAttempt>,
+    batch: &mut Vec<FinishedAttempt>,
+    until: Duration,
+) {
+    let most = shared.commits.get();
+    let left = until.saturating_sub(shared.clock.monotonic());
+    if !left.is_zero() && batch.len() + waiting.len() < most {
+        shared.clock.sleep(left).await;
     }
-
-    /// Runs until the dispatcher, the last claim or firing and the last attempt have ended and all
-    /// outcomes are committed.
-    pub(in crate::executor) async fn run(mut self) {
-        let commits = Arc::new(Semaphore::new(COMMITS as usize));
-        let commit = Commit(self.shared.clone());
-        let (deferred, incoming) = mpsc::channel(MAX_DEFERRED);
-        let retrying =
-            self.tasks.spawn(TaskKind::Committer, retry_deferred(commit.clone(), incoming));
-        let mut batch = Vec::with_capacity(BATCH);
-        let mut last: Option<Duration> = None;
-        let beat = Beat::start(Loop::Committer, self.shared.clock.monotonic());
-        while let Ok(turn) = commits.clone().acquire_owned().await {
-            // Without outcomes the loop has nothing to do and cannot be late.
-            beat.due(Duration::MAX);
-            if self.waiting.recv_many(&mut batch, self.shared.commits.get()).await == 0 {
-                break;
-            }
-            beat.due(self.shared.clock.monotonic());
-            if let Some(last) = last {
-                self.gather(&mut batch, last + STEP).await;
-            }
-            last = Some(self.shared.clock.monotonic());
-            let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            let (commit, deferred) = (commit.clone(), deferred.clone());
-            self.tasks.spawn(TaskKind::Committer, async move {
-                let later = commit.run(batch.into_iter().collect()).await;
-                if let Some(first) = later.first() {
-                    let (rows, job) = (later.len(), first.completion.job);
-                    tracing::warn!(rows, %job, "deferred completions: locked, or too slow to commit");
-                }
-                for ended in later {
-                    // If the task is gone, the sweep closes the attempt.
-                    let _ = deferred.send(ended).await;
-                }
-                drop(turn);
-            });
-        }
-        // Waits for the last commits: when the committer has ended, all outcomes are committed.
-        let _all = commits.acquire_many(COMMITS).await;
-        drop(deferred);
-        let _retried = retrying.await;
-    }
-
-    /// Adds the outcomes that come before `until` to a batch, unless it is full already.
-    async fn gather(&mut self, batch: &mut Vec<FinishedAttempt>, until: Duration) {
-        let most = self.shared.commits.get();
-        let left = until.saturating_sub(self.shared.clock.monotonic());
-        if !left.is_zero() && batch.len() + self.waiting.len() < most {
-            self.shared.clock.sleep(left).await;
-        }
-        while batch.len() < most
-            && let Ok(ended) = self.waiting.try_recv()
-        {
-            batch.push(ended);
-        }
+    while batch.len() < most
+        && let Ok(ended) = waiting.try_recv()
+    {
+        batch.push(ended);
     }
 }

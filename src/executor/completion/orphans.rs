@@ -10,10 +10,11 @@
 
 use tokio::sync::mpsc;
 
+use crate::domain::Timestamp;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
 use crate::executor::attempt::lost;
 use crate::executor::shared::ExecutorShared;
-use crate::store::{Completion, End, HeldClaim, StoreError};
+use crate::store::{End, HeldClaim, StoreError};
 use crate::telemetry::metrics::WORKERS_LOST;
 
 /// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
@@ -21,35 +22,22 @@ pub(in crate::executor) async fn close_orphans(
     shared: &ExecutorShared,
     outcomes: &mpsc::Sender<FinishedAttempt>,
 ) -> Result<(), StoreError> {
+    let ExecutorShared { id, clock, settings, store, random, .. } = shared;
     // A younger claim may come from a call that has not been answered yet.
-    let before = shared.clock.now().minus(shared.settings.claim_time / 2);
-    for claim in shared.store.claims_of(shared.id, before).await? {
-        let Some(ended) = close(&claim, shared) else { continue };
+    let before = clock.now().minus(settings.claim_time / 2);
+    for claim in store.claims_of(*id, before).await? {
+        let HeldClaim { job, attempt, max_attempts, .. } = claim;
+        let end = |now: Timestamp| {
+            let wait = settings.retry.next(attempt, max_attempts, random.unit(), None);
+            End::failed(lost(), wait.map(|wait| now.plus(wait)))
+        };
+        let Some(ended) = FinishedAttempt::unsent(shared, (job, attempt), end) else { continue };
         // Does not wait for room in the channel: a later look closes the claims that find none.
         if outcomes.try_send(ended).is_err() {
             break;
         }
-        let (job, attempt) = (claim.job, claim.attempt);
         tracing::warn!(%job, attempt, "closing an attempt that is claimed but not under way");
         WORKERS_LOST.add(1);
     }
     Ok(())
-}
-
-/// Returns the end of an attempt, unless it is under way.
-fn close(claim: &HeldClaim, shared: &ExecutorShared) -> Option<FinishedAttempt> {
-    let HeldClaim { job, attempt, max_attempts, executor, .. } = *claim;
-    let (place, _) = shared.running.enter(job, attempt, None)?;
-    let now = shared.clock.now();
-    let wait = shared.settings.retry.next(attempt, max_attempts, shared.random.unit(), None);
-    let completion = Completion {
-        job,
-        attempt,
-        executor,
-        run: None,
-        completed_at: now,
-        exchange: None,
-        end: End::failed(lost(), wait.map(|wait| now.plus(wait))),
-    };
-    Some(FinishedAttempt { completion, place })
 }

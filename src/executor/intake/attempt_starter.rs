@@ -15,7 +15,7 @@ use crate::executor::shared::ExecutorShared;
 use crate::runtime::faults::Point;
 use crate::runtime::{Moment, TaskKind, Tasks};
 use crate::store::{
-    Claim, Claimed, Claims, Completion, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
+    Claim, Claimed, Claims, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
 };
 use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
 use crate::telemetry::traces::trace_id;
@@ -25,20 +25,14 @@ use crate::telemetry::traces::trace_id;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A claim, and the moment from which its time to send counts: not later than the claim's request.
-#[derive(Clone, Copy)]
-pub(in crate::executor) struct RequestedClaim {
-    pub(in crate::executor) claim: Claim,
-    pub(in crate::executor) at: Moment,
-}
-
 /// Jobs to claim and start, and what their attempts need.
 pub(in crate::executor) struct AttemptStarter {
     pub(in crate::executor) shared: Arc<ExecutorShared>,
     pub(in crate::executor) outcomes: mpsc::Sender<FinishedAttempt>,
     pub(in crate::executor) tasks: Tasks,
     pub(in crate::executor) slots: HashMap<JobId, Slot>,
-    /// The moment at which the executor's lease was known to be young enough.
+    /// The moment at which the executor's lease was known to be young enough. It is not later than
+    /// the claim's request: the time to send counts from it.
     pub(in crate::executor) leased: Moment,
 }
 
@@ -49,33 +43,32 @@ impl AttemptStarter {
         tickets: &[Ticket],
     ) -> Result<(), StoreError> {
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
-        let asked = self.claim();
+        let claim = self.claim();
         Point::AfterTake.reach();
-        match self.shared.store.claim(&asked.claim, &jobs).await {
+        match self.shared.store.claim(&claim, &jobs).await {
             Ok(claims) => {
                 self.shared.claims.follow(true);
                 Point::AfterClaim.reach();
                 TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
-                self.begin(claims, asked).await;
+                self.begin(claims).await;
                 Ok(())
             }
             Err(error) => {
                 self.shared.claims.follow(false);
-                self.recall(asked, &error);
+                self.recall(claim, &error);
                 Err(error)
             }
         }
     }
 
     /// Makes a claim that begins now.
-    pub(in crate::executor) fn claim(&self) -> RequestedClaim {
-        let ExecutorShared { id, clock, .. } = &*self.shared;
-        RequestedClaim { claim: Claim { executor: *id, now: clock.now() }, at: self.leased }
+    pub(in crate::executor) fn claim(&self) -> Claim {
+        Claim { executor: self.shared.id, now: self.shared.clock.now() }
     }
 
     /// Starts the claimed jobs. An attempt that is under way is not started again, because
     /// recalling a claim may return it a second time.
-    pub(in crate::executor) async fn begin(&mut self, claims: Claims, asked: RequestedClaim) {
+    pub(in crate::executor) async fn begin(&mut self, claims: Claims) {
         let shared = &self.shared;
         let Claims { taken, unreadable } = claims;
         for claimed in taken {
@@ -88,7 +81,7 @@ impl AttemptStarter {
             let attempt = ClaimedAttempt {
                 shared: shared.clone(),
                 claimed,
-                asked: asked.at,
+                asked: self.leased,
                 slot,
                 place,
                 aborted,
@@ -96,9 +89,11 @@ impl AttemptStarter {
             // Boxed, so that a large future is not moved from wrapper to wrapper.
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
-        for damaged in unreadable {
-            self.slots.remove(&damaged.job);
-            if let Some(ended) = fail(damaged, shared) {
+        for Unreadable { job, attempt, failure } in unreadable {
+            self.slots.remove(&job);
+            // A further attempt would fail in the same way.
+            let ended = FinishedAttempt::unsent(shared, (job, attempt), |_| End::Failed(failure));
+            if let Some(ended) = ended {
                 // If the committer is gone, the sweep finds the job.
                 let _ = self.outcomes.send(ended).await;
             }
@@ -110,7 +105,7 @@ impl AttemptStarter {
     /// running at the server, so the task asks until an answer is certain to be complete
     /// ([`LATEST_EFFECT`] after the failure) or it is too late to send. A stop does not wait for
     /// that: the task asks once more and ends.
-    pub(in crate::executor) fn recall(mut self, asked: RequestedClaim, error: &StoreError) {
+    pub(in crate::executor) fn recall(mut self, claim: Claim, error: &StoreError) {
         self.shared.lease.doubt(error);
         if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
             return;
@@ -127,13 +122,13 @@ impl AttemptStarter {
                     () = self.tasks.stopping().cancelled() => true,
                 };
                 let now = self.shared.clock.monotonic();
-                if !self.shared.is_sendable(asked.at) {
+                if !self.shared.is_sendable(self.leased) {
                     break;
                 }
                 let jobs: Vec<JobId> = self.slots.keys().copied().collect();
-                match self.shared.store.recall(&asked.claim, &jobs).await {
+                match self.shared.store.recall(&claim, &jobs).await {
                     Ok(claims) => {
-                        self.begin(claims, asked).await;
+                        self.begin(claims).await;
                         if now >= settled {
                             break;
                         }
@@ -157,21 +152,4 @@ impl AttemptStarter {
             START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
         }
     }
-}
-
-/// Returns the end of an attempt whose request cannot be read. A further attempt would fail in the
-/// same way.
-fn fail(damaged: Unreadable, shared: &ExecutorShared) -> Option<FinishedAttempt> {
-    let Unreadable { job, attempt, failure } = damaged;
-    let (place, _) = shared.running.enter(job, attempt, None)?;
-    let completion = Completion {
-        job,
-        attempt,
-        executor: shared.id,
-        run: None,
-        completed_at: shared.clock.now(),
-        exchange: None,
-        end: End::Failed(failure),
-    };
-    Some(FinishedAttempt { completion, place })
 }

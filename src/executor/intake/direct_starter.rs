@@ -33,10 +33,10 @@ const LONGEST_TURN: Duration = Duration::from_millis(50);
 /// Starts jobs on behalf of leaders and commands of the same replica.
 #[derive(Clone)]
 pub struct DirectStarter {
-    shared: Arc<ExecutorShared>,
+    pub(super) shared: Arc<ExecutorShared>,
     /// Weak, so that the committer ends when no attempt can hand in an outcome any more.
     outcomes: mpsc::WeakSender<FinishedAttempt>,
-    tasks: Tasks,
+    pub(super) tasks: Tasks,
     line: Arc<SlotQueue>,
     handed: mpsc::Sender<Ticket>,
 }
@@ -49,14 +49,6 @@ impl DirectStarter {
         handed: mpsc::Sender<Ticket>,
     ) -> Self {
         Self { shared, outcomes, tasks, line: Arc::default(), handed }
-    }
-
-    pub(in crate::executor) fn shared(&self) -> &Arc<ExecutorShared> {
-        &self.shared
-    }
-
-    pub(in crate::executor) fn tasks(&self) -> &Tasks {
-        &self.tasks
     }
 
     /// Returns the channel in which attempts hand in their outcomes; `None` after a stop has begun.
@@ -148,7 +140,12 @@ impl Starter for DirectStarter {
         // Fires in a task of its own: a leader that is stopped must not take claimed jobs with it.
         let work = run(start, fences.to_vec(), fired.clone(), coming);
         let done = self.tasks.spawn(TaskKind::Claim, work).await.ok().flatten();
-        let FiringResult { outcome, started, took } = done.unwrap_or_else(FiringResult::lost);
+        let (outcome, started, took) = done.unwrap_or_else(|| {
+            // The task may have fired the batch or not, so this counts as a lost answer.
+            let why = "the task that fires the batch ended without a result";
+            let lost = StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why);
+            (Err(lost), Vec::new(), Duration::ZERO)
+        });
         Ok(Started { fired, started, outcome, left, took })
     }
 }
@@ -160,32 +157,17 @@ impl Runner for DirectStarter {
     }
 }
 
-/// The result of firing a batch.
-struct FiringResult {
-    outcome: Result<Fired>,
-    started: Vec<JobId>,
-    took: Duration,
-}
-
-impl FiringResult {
-    fn lost() -> Self {
-        let why = "the task that fires the batch ended without a result";
-        // The task may have fired the batch or not, so this counts as a lost answer.
-        let outcome = Err(StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why));
-        Self { outcome, started: Vec::new(), took: Duration::ZERO }
-    }
-}
-
-/// Fires a batch, claims its jobs and starts them. After a lost answer, another task asks for the
+/// Fires a batch, claims its jobs and starts them. Returns the store's answer to the firings, the
+/// started jobs and the duration of the statement. After a lost answer, another task asks for the
 /// claims, and the leader goes on.
 async fn run(
     mut start: AttemptStarter,
     fences: Vec<Fence>,
     firings: Vec<Firing>,
     _coming: AnnouncedAttempts,
-) -> FiringResult {
-    let (asked, began) = (start.claim(), start.shared.clock.monotonic());
-    let fired = start.shared.store.fire_and_claim(&fences, &asked.claim, &firings).await;
+) -> (Result<Fired>, Vec<JobId>, Duration) {
+    let (claim, began) = (start.claim(), start.shared.clock.monotonic());
+    let fired = start.shared.store.fire_and_claim(&fences, &claim, &firings).await;
     let took = start.shared.clock.monotonic().saturating_sub(began);
     match fired {
         Ok((fired, claims)) => {
@@ -193,12 +175,12 @@ async fn run(
             let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
             let started =
                 claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();
-            start.begin(claims, asked).await;
-            FiringResult { outcome: Ok(fired), started, took }
+            start.begin(claims).await;
+            (Ok(fired), started, took)
         }
         Err(error) => {
-            start.recall(asked, &error);
-            FiringResult { outcome: Err(error), started: Vec::new(), took }
+            start.recall(claim, &error);
+            (Err(error), Vec::new(), took)
         }
     }
 }

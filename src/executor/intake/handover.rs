@@ -44,12 +44,12 @@ impl Handover {
 
     /// Takes jobs until the first stage of a stop, then queues the tickets that are left.
     pub(in crate::executor) async fn run(mut self) {
-        let stopping = self.starter.tasks().stopping().clone();
+        let stopping = self.starter.tasks.stopping().clone();
         let mut tickets = Vec::new();
         while let Some(place) = stopping.run_until_cancelled(self.receive(&mut tickets)).await {
             let turn = self.turn().await;
             // Adds the tickets that have come meanwhile.
-            let most = self.starter.shared().claims.get();
+            let most = self.starter.shared.claims.get();
             while tickets.len() < most
                 && let Ok(ticket) = self.waiting.try_recv()
             {
@@ -59,14 +59,14 @@ impl Handover {
         }
         self.waiting.close();
         while self.waiting.recv_many(&mut tickets, BATCH).await > 0 {}
-        self.starter.shared().push(&tickets).await;
+        self.starter.shared.push(&tickets).await;
     }
 
     /// Waits for a place among the batches and then for tickets. Dropping the future loses no
     /// ticket.
     async fn receive(&mut self, tickets: &mut Vec<Ticket>) -> OwnedSemaphorePermit {
         let place = self.batches.clone().acquire_owned().await.expect("never closed");
-        self.waiting.recv_many(tickets, self.starter.shared().claims.get()).await;
+        self.waiting.recv_many(tickets, self.starter.shared.claims.get()).await;
         place
     }
 
@@ -75,7 +75,7 @@ impl Handover {
         tokio::select! {
             biased;
             turn = self.claims.clone().acquire_owned() => turn.ok(),
-            () = self.starter.shared().clock.sleep(GATHER) => None,
+            () = self.starter.shared.clock.sleep(GATHER) => None,
         }
     }
 
@@ -89,8 +89,8 @@ impl Handover {
     ) {
         let starter = self.starter.clone();
         // Announced before the check for a stop: the stop then waits for these attempts.
-        let coming = starter.shared().running.announce();
-        self.starter.tasks().spawn(TaskKind::Claim, async move {
+        let coming = starter.shared.running.announce();
+        self.starter.tasks.spawn(TaskKind::Claim, async move {
             let start = match &turn {
                 Some(_) => find_room(&starter, &tickets).await,
                 None => None,
@@ -103,7 +103,7 @@ impl Handover {
                 claim(start, &within).await;
                 drop(turn);
             };
-            tokio::join!(claimed, starter.shared().push(&left));
+            tokio::join!(claimed, starter.shared.push(&left));
             drop((coming, place));
         });
     }
@@ -112,9 +112,9 @@ impl Handover {
 /// Takes slots for the tickets that may start; `None` while the clock is not trusted, after a stop
 /// has begun, or without a lease.
 async fn find_room(starter: &DirectStarter, tickets: &[Ticket]) -> Option<AttemptStarter> {
-    let is_believed = starter.shared().clock.is_believed();
+    let is_believed = starter.shared.clock.is_believed();
     let outcomes = starter.outcomes().filter(|_| is_believed)?;
-    let leased = starter.shared().lease.ensure().await.ok()?;
+    let leased = starter.shared.lease.ensure().await.ok()?;
     let slots = starter.reserve(tickets, Duration::ZERO).await;
     Some(starter.start(outcomes, slots, leased))
 }

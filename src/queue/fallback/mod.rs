@@ -25,7 +25,8 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, SharedQueue, Window,
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, SharedQueue,
+    TakenTickets, Window,
 };
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -72,22 +73,31 @@ impl FallbackQueue {
         Self { shared, own, executes, outage }
     }
 
-    /// Returns the shared queue's answer about a due index. A failure begins an outage and becomes
-    /// `Foreign`, so that the leader builds the index anew.
-    fn or_build<T>(&self, shard: ShardId, answer: Result<Index<T>>) -> Result<Index<T>> {
-        answer.or_else(|error| {
-            self.outage.begin(&error);
-            self.outage.has_missed(shard);
-            Ok(Index::Foreign)
-        })
+    /// Waits for the answer of the queue that has a shard's due index now. A failure of the shared
+    /// queue begins an outage and becomes `Foreign`, so that the leader builds the index anew.
+    async fn of_index<T>(
+        &self,
+        shard: ShardId,
+        shared: impl Future<Output = Result<Index<T>>>,
+        own: impl Future<Output = Result<Index<T>>>,
+    ) -> Result<Index<T>> {
+        match self.outage.place(shard) {
+            IndexPlace::Shared => shared.await.or_else(|error| {
+                self.outage.begin(&error);
+                self.outage.has_missed(shard);
+                Ok(Index::Foreign)
+            }),
+            IndexPlace::Own => own.await,
+            IndexPlace::Nowhere => Ok(Index::Foreign),
+        }
     }
 
-    async fn push_own(&self, tickets: &[Ticket]) -> Result<()> {
-        if self.executes {
-            self.own.push(tickets).await?;
-            self.ticket_hint().notify_one();
+    /// Waits for the shared queue's answer; `None` during an outage. A failure begins an outage.
+    async fn unless_away<T>(&self, answer: impl Future<Output = Result<T>>) -> Option<T> {
+        if self.outage.is_on() {
+            return None;
         }
-        Ok(())
+        answer.await.inspect_err(|error| self.outage.begin(error)).ok()
     }
 }
 
@@ -128,11 +138,8 @@ async fn is_well(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bo
 #[async_trait]
 impl Queue for FallbackQueue {
     async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
-        match self.outage.place(shard) {
-            IndexPlace::Shared => self.or_build(shard, self.shared.adopt(shard, epoch).await),
-            IndexPlace::Own => self.own.adopt(shard, epoch).await,
-            IndexPlace::Nowhere => Ok(Index::Foreign),
-        }
+        let own = self.own.adopt(shard, epoch);
+        self.of_index(shard, self.shared.adopt(shard, epoch), own).await
     }
 
     async fn rebuild(
@@ -141,14 +148,9 @@ impl Queue for FallbackQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
-        if !self.outage.is_on() {
-            match self.shared.rebuild(shard, epoch, entries).await {
-                Ok(index) => {
-                    self.outage.was_shared(shard);
-                    return Ok(index);
-                }
-                Err(error) => self.outage.begin(&error),
-            }
+        if let Some(index) = self.unless_away(self.shared.rebuild(shard, epoch, entries)).await {
+            self.outage.was_shared(shard);
+            return Ok(index);
         }
         self.outage.has_missed(shard);
         let index = self.own.rebuild(shard, epoch, entries).await?;
@@ -162,29 +164,19 @@ impl Queue for FallbackQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
-        match self.outage.place(shard) {
-            IndexPlace::Shared => {
-                self.or_build(shard, self.shared.set_due(shard, epoch, entries).await)
-            }
-            IndexPlace::Own => self.own.set_due(shard, epoch, entries).await,
-            IndexPlace::Nowhere => Ok(Index::Foreign),
-        }
+        let own = self.own.set_due(shard, epoch, entries);
+        self.of_index(shard, self.shared.set_due(shard, epoch, entries), own).await
     }
 
     async fn due(
         &self,
         shard: ShardId,
         epoch: Epoch,
-        (after, now): (Option<Timestamp>, Timestamp),
+        span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
-        match self.outage.place(shard) {
-            IndexPlace::Shared => {
-                self.or_build(shard, self.shared.due(shard, epoch, (after, now), limit).await)
-            }
-            IndexPlace::Own => self.own.due(shard, epoch, (after, now), limit).await,
-            IndexPlace::Nowhere => Ok(Index::Foreign),
-        }
+        let own = self.own.due(shard, epoch, span, limit);
+        self.of_index(shard, self.shared.due(shard, epoch, span, limit), own).await
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
@@ -209,31 +201,22 @@ impl Queue for FallbackQueue {
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
-        if !self.outage.is_on() {
-            match self.shared.push(tickets).await {
-                Ok(()) => return Ok(()),
-                Err(error) => self.outage.begin(&error),
-            }
+        if self.unless_away(self.shared.push(tickets)).await.is_none() && self.executes {
+            self.own.push(tickets).await?;
+            self.ticket_hint().notify_one();
         }
-        self.push_own(tickets).await
+        Ok(())
     }
 
     async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
-        if !self.outage.is_on() {
-            match self.shared.put_back(tickets).await {
-                Ok(()) => return Ok(()),
-                Err(error) => self.outage.begin(&error),
-            }
+        match self.unless_away(self.shared.put_back(tickets)).await {
+            Some(()) => Ok(()),
+            None => self.own.put_back(tickets).await,
         }
-        self.own.put_back(tickets).await
     }
 
     /// Takes from the own queue first, because its tickets are late already.
-    async fn take(
-        &self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
         let (own, own_next) = self.own.take(now, capacity).await?;
         if !own.is_empty() || self.outage.is_mute() {
             return Ok((own, own_next));

@@ -2,12 +2,12 @@
 //! it.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::domain::shard::ShardId;
 use crate::queue::QueueError;
+use crate::runtime::Mutex;
 use crate::telemetry::metrics::{DEGRADED, Server};
 
 /// The place of a shard's due index.
@@ -43,12 +43,12 @@ struct OutageState {
 impl Outage {
     /// Returns `true` during an outage.
     pub(super) fn is_on(&self) -> bool {
-        self.state().is_on
+        self.state.lock().is_on
     }
 
     /// Begins an outage, if there is none.
     pub(super) fn begin(&self, error: &QueueError) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if std::mem::replace(&mut state.is_on, true) {
             return;
         }
@@ -60,7 +60,7 @@ impl Outage {
 
     /// Ends the outage.
     pub(super) fn end(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         (state.is_on, state.is_mute) = (false, false);
         DEGRADED.with(Server::Queue).set(0);
         tracing::info!(shards = state.stale.len(), "the queue is back, rebuilding due indexes");
@@ -69,24 +69,24 @@ impl Outage {
     /// Takes note that the shared queue has failed to give tickets.
     pub(super) fn fail_to_give(&self, error: &QueueError) {
         self.begin(error);
-        self.state().is_mute = true;
+        self.state.lock().is_mute = true;
     }
 
     /// Returns `true` if the shared queue has failed to give tickets in this outage. The tickets of
     /// the process must not wait until it fails again.
     pub(super) fn is_mute(&self) -> bool {
-        self.state().is_mute
+        self.state.lock().is_mute
     }
 
     /// Returns the shards whose shared due index may have missed a write.
     pub(super) fn stale(&self) -> Vec<ShardId> {
-        self.state().stale.iter().copied().collect()
+        self.state.lock().stale.iter().copied().collect()
     }
 
     /// Returns the place of the shard's due index. During an outage it also marks the shared index
     /// as stale, because that misses the caller's writes.
     pub(super) fn place(&self, shard: ShardId) -> IndexPlace {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_on {
             state.stale.insert(shard);
             return if state.built.contains(&shard) {
@@ -100,21 +100,17 @@ impl Outage {
 
     /// Takes note that the shard's shared due index may have missed a write.
     pub(super) fn has_missed(&self, shard: ShardId) {
-        self.state().stale.insert(shard);
+        self.state.lock().stale.insert(shard);
     }
 
     /// Takes note that the shard's due index was built in the own queue.
     pub(super) fn was_built(&self, shard: ShardId) {
-        self.state().built.insert(shard);
+        self.state.lock().built.insert(shard);
     }
 
     /// Takes note that the shard's due index was built in the shared queue.
     pub(super) fn was_shared(&self, shard: ShardId) {
-        self.state().stale.remove(&shard);
-    }
-
-    fn state(&self) -> MutexGuard<'_, OutageState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().stale.remove(&shard);
     }
 }
 

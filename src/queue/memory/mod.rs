@@ -1,6 +1,7 @@
 //! The queue of one process: maps behind locks, lost when the process ends.
 //!
-//! No operation waits while it holds a lock, and none fails.
+//! No operation waits while it holds a lock, and none fails. A panic under a lock can lose or add a
+//! hint at worst.
 
 mod counters;
 mod due;
@@ -8,16 +9,19 @@ mod hints;
 mod run_queue;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::fallback::LocalQueue;
-use super::{Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, Window};
+use super::{
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, TakenTickets, Window,
+};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
+use crate::runtime::Mutex;
 use counters::Counters;
 use due::DueIndex;
 use hints::MemoryHints;
@@ -43,27 +47,22 @@ impl MemoryQueue {
     /// Removes everything, as if a server was wiped; for tests of QUEUE-1.
     pub fn wipe(&self) {
         self.forget_due();
-        *lock(&self.run_queue) = MemoryRunQueue::default();
-        *lock(&self.counters) = Counters::default();
+        *self.run_queue.lock() = MemoryRunQueue::default();
+        *self.counters.lock() = Counters::default();
     }
 }
 
 impl LocalQueue for MemoryQueue {
     fn forget_due(&self) {
-        lock(&self.indexes).clear();
-        *lock(&self.hints) = MemoryHints::default();
+        self.indexes.lock().clear();
+        *self.hints.lock() = MemoryHints::default();
     }
-}
-
-/// Locks the mutex, even after a panic under the lock: that can lose or add a hint at worst.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait]
 impl Queue for MemoryQueue {
     async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
-        match lock(&self.indexes).get_mut(&shard).filter(|index| index.epoch <= epoch) {
+        match self.indexes.lock().get_mut(&shard).filter(|index| index.epoch <= epoch) {
             Some(index) => {
                 index.epoch = epoch;
                 Ok(Index::Own(()))
@@ -78,7 +77,7 @@ impl Queue for MemoryQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
-        let mut indexes = lock(&self.indexes);
+        let mut indexes = self.indexes.lock();
         if indexes.get(&shard).is_some_and(|index| index.epoch > epoch) {
             return Ok(Index::Foreign);
         }
@@ -92,7 +91,7 @@ impl Queue for MemoryQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
-        let mut indexes = lock(&self.indexes);
+        let mut indexes = self.indexes.lock();
         let Some(index) = indexes.get_mut(&shard).filter(|index| index.epoch == epoch) else {
             return Ok(Index::Foreign);
         };
@@ -109,7 +108,7 @@ impl Queue for MemoryQueue {
         (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
-        let indexes = lock(&self.indexes);
+        let indexes = self.indexes.lock();
         match indexes.get(&shard).filter(|index| index.epoch == epoch) {
             Some(index) => Ok(Index::Own(index.due(after, now, limit))),
             None => Ok(Index::Foreign),
@@ -117,32 +116,28 @@ impl Queue for MemoryQueue {
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
-        lock(&self.hints).add(shard, changes);
+        self.hints.lock().add(shard, changes);
         self.due_hint.notify_one();
         Ok(())
     }
 
     async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
-        Ok(lock(&self.hints).take(shard, limit))
+        Ok(self.hints.lock().take(shard, limit))
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
-        lock(&self.run_queue).push(tickets);
+        self.run_queue.lock().push(tickets);
         self.ticket_hint.notify_one();
         Ok(())
     }
 
     async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
-        lock(&self.run_queue).push(tickets);
+        self.run_queue.lock().push(tickets);
         Ok(())
     }
 
-    async fn take(
-        &self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        Ok(lock(&self.run_queue).take(now, capacity))
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
+        Ok(self.run_queue.lock().take(now, capacity))
     }
 
     async fn count(
@@ -151,11 +146,11 @@ impl Queue for MemoryQueue {
         windows: &[Window],
         now: Timestamp,
     ) -> Result<RateVerdict> {
-        Ok(lock(&self.counters).count(subject, windows, now))
+        Ok(self.counters.lock().count(subject, windows, now))
     }
 
     async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
-        lock(&self.counters).give_back(subject, windows, now);
+        self.counters.lock().give_back(subject, windows, now);
         Ok(())
     }
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
-use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS};
+use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, TakenTickets};
+use crate::runtime::count_down;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// Tickets that wait for their start, and tickets that wait for room.
@@ -84,30 +85,16 @@ impl MemoryRunQueue {
         self.queued.len() < most
     }
 
-    fn count_down(&mut self, account: AccountId) {
-        if let Some(count) = self.accounts.get_mut(&account) {
-            *count -= 1;
-            if *count == 0 {
-                self.accounts.remove(&account);
-            }
-        }
-    }
-
-    pub(super) fn take(
-        &mut self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> (Vec<Ticket>, Option<Timestamp>) {
+    pub(super) fn take(&mut self, now: Timestamp, capacity: &Capacity) -> TakenTickets {
         self.ripen(now);
-        let mut left = Left { capacity, accounts: HashMap::new(), hosts: HashMap::new() };
-        let mut taken = Vec::new();
-        while taken.len() < capacity.total {
+        let (mut left, mut taken) = (capacity.clone(), Vec::new());
+        while left.total > 0 {
             let ticket = self.ready.take(|account, hosts| {
-                if !left.has_room_for_account(account) {
+                if left.of_account(account) == 0 {
                     return (None, false);
                 }
                 let ticket = hosts.take(|host, queue| {
-                    let ticket = left.has_room_for_host(host).then(|| queue.pop_front()).flatten();
+                    let ticket = (left.of_host(host) > 0).then(|| queue.pop_front()).flatten();
                     (ticket, queue.is_empty())
                 });
                 (ticket, hosts.turn.is_empty())
@@ -115,7 +102,7 @@ impl MemoryRunQueue {
             let Some(ticket) = ticket else { break };
             left.use_up(&ticket);
             self.queued.remove(&ticket.job);
-            self.count_down(ticket.account);
+            count_down(&mut self.accounts, ticket.account);
             taken.push(ticket);
         }
         (taken, self.later.keys().next().map(|(start, _)| *start))
@@ -130,31 +117,6 @@ impl MemoryRunQueue {
             let ticket = entry.remove();
             self.ready.queue(ticket.account).queue(ticket.host).push_back(ticket);
         }
-    }
-}
-
-/// The room that is left while tickets are taken.
-struct Left<'a> {
-    capacity: &'a Capacity,
-    accounts: HashMap<AccountId, usize>,
-    hosts: HashMap<HostKey, usize>,
-}
-
-impl Left<'_> {
-    fn has_room_for_account(&self, account: AccountId) -> bool {
-        let capacity =
-            self.capacity.accounts.get(&account).copied().unwrap_or(self.capacity.per_account);
-        self.accounts.get(&account).copied().unwrap_or(0) < capacity
-    }
-
-    fn has_room_for_host(&self, host: HostKey) -> bool {
-        let capacity = self.capacity.hosts.get(&host).copied().unwrap_or(self.capacity.per_host);
-        self.hosts.get(&host).copied().unwrap_or(0) < capacity
-    }
-
-    fn use_up(&mut self, ticket: &Ticket) {
-        *self.accounts.entry(ticket.account).or_default() += 1;
-        *self.hosts.entry(ticket.host).or_default() += 1;
     }
 }
 

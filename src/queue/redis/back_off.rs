@@ -2,12 +2,11 @@
 //! each look would wait for that server, and delay the tickets of all shards.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::domain::shard::ShardId;
 use crate::queue::{QueueError, Result};
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Mutex};
 
 /// The time for which a shard rests. A cluster takes longer than this to replace a failed server.
 const REST: Duration = Duration::from_secs(2);
@@ -34,7 +33,7 @@ impl BackOff {
     /// Returns those of `shards` shards that do not rest.
     pub(super) fn awake(&self, shards: u16) -> Vec<ShardId> {
         let now = self.clock.monotonic();
-        let mut resting = self.resting();
+        let mut resting = self.resting.lock();
         resting.until.retain(|_, until| now < *until);
         (0..shards).map(ShardId).filter(|shard| !resting.until.contains_key(shard)).collect()
     }
@@ -60,15 +59,11 @@ impl BackOff {
         }
         match why {
             Some(error) if told.is_empty() => return Err(error),
-            Some(error) => self.resting().fail(&failed, self.clock.monotonic() + REST, &error),
+            Some(error) => self.resting.lock().fail(&failed, self.clock.monotonic() + REST, &error),
             None => {}
         }
-        self.resting().answer(&well);
+        self.resting.lock().answer(&well);
         Ok(told)
-    }
-
-    fn resting(&self) -> MutexGuard<'_, Resting> {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,15 +105,15 @@ mod tests {
         let answers = [(&[ShardId(0), ShardId(2)][..], failed()), (&[ShardId(1)], Ok(7))];
         assert_eq!(rest.unless_all_fail(answers).expect("some answer"), [7]);
         assert_eq!(rest.awake(4), [ShardId(1), ShardId(3)]);
-        assert_eq!(rest.resting().told.len(), 2, "both have been told");
+        assert_eq!(rest.resting.lock().told.len(), 2, "both have been told");
         clock.advance(REST);
         assert_eq!(rest.awake(4).len(), 4);
         let answers = [(&[ShardId(0)][..], failed()), (&[ShardId(2)], Ok(7))];
         rest.unless_all_fail(answers).expect("some answer");
-        assert_eq!(rest.resting().told, HashSet::from([ShardId(0)]));
+        assert_eq!(rest.resting.lock().told, HashSet::from([ShardId(0)]));
         clock.advance(REST);
         rest.unless_all_fail([(&[ShardId(0), ShardId(1)][..], Ok(7))]).expect("all answer");
-        assert!(rest.resting().told.is_empty(), "it is told when they fail again");
+        assert!(rest.resting.lock().told.is_empty(), "it is told when they fail again");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use crate::domain::ticket::Ticket;
 use crate::queue::Capacity;
 
 /// Returns the part of `capacity` for the shard at `place` of `shards`. The parts add up to the
@@ -32,17 +31,6 @@ pub(super) fn binding<K>(
 ) -> impl Iterator<Item = (&K, usize)> {
     let named = rooms.iter().map(|(name, capacity)| (name, *capacity));
     named.filter(move |(_, capacity)| (*capacity).min(most) != unnamed.min(most))
-}
-
-/// Subtracts the room that the tickets use.
-pub(super) fn use_up(capacity: &mut Capacity, tickets: &[Ticket]) {
-    for ticket in tickets {
-        capacity.total = capacity.total.saturating_sub(1);
-        let account = capacity.accounts.entry(ticket.account).or_insert(capacity.per_account);
-        *account = account.saturating_sub(1);
-        let host = capacity.hosts.entry(ticket.host).or_insert(capacity.per_host);
-        *host = host.saturating_sub(1);
-    }
 }
 
 #[cfg(test)]

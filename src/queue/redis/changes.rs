@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -15,11 +15,10 @@ use tokio::sync::Notify;
 use super::due::{BATCH, millis};
 use super::entry;
 use super::hints::RedisHints;
-use super::keys::RedisKeys;
 use super::server::{Lent, RedisServer};
 use crate::domain::shard::ShardId;
 use crate::queue::{Changes, OwnedSchedule, QueueError, Result};
-use crate::runtime::{Clock, Tasks};
+use crate::runtime::{Mutex, Tasks};
 
 /// The lifetime of hints that no leader takes. A leader that comes later has read the store after
 /// the change.
@@ -33,31 +32,26 @@ const FASTEST_RETRY: Duration = Duration::from_millis(100);
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 
 /// Takes the hints for a shard.
-pub(super) async fn take(
-    server: &RedisServer,
-    keys: &RedisKeys,
-    shard: ShardId,
-    limit: usize,
-) -> Result<Changes> {
+pub(super) async fn take(server: &RedisServer, shard: ShardId, limit: usize) -> Result<Changes> {
     let lent = server.connect("take_hints").await?;
     let mut pop = redis::cmd("SPOP");
-    pop.arg(keys.hints(shard)).arg(limit.min(BATCH));
-    let mut link = lent.link();
-    let taken: Vec<Vec<u8>> = lent.answer("take_hints", pop.query_async(&mut link)).await?;
+    pop.arg(server.keys.hints(shard)).arg(limit.min(BATCH));
+    let taken: Vec<Vec<u8>> = lent.query(&pop).await?;
     let all = taken.iter().any(|member| member == MARK);
     let schedules = taken.iter().filter_map(|member| entry::of_whole(member)).collect();
     Ok(Changes { schedules, all })
 }
 
 /// Sends hints to a shard's leader. Sending them twice changes nothing.
-async fn leave(lent: &Lent, keys: &RedisKeys, shard: ShardId, changes: &Changes) -> Result<()> {
+async fn leave(lent: &Lent<'_>, shard: ShardId, changes: &Changes) -> Result<()> {
+    let key = lent.server.keys.hints(shard);
     let ids = changes.schedules.iter().map(|schedule| entry::whole(*schedule).to_vec());
     let members: Vec<_> = ids.chain(changes.all.then(|| MARK.to_vec())).collect();
     for batch in members.chunks(BATCH) {
         let mut pipeline = redis::pipe();
-        pipeline.cmd("SADD").arg(keys.hints(shard)).arg(batch);
-        pipeline.cmd("PEXPIRE").arg(keys.hints(shard)).arg(millis(LIFE));
-        lent.answer("hint", pipeline.query_async::<()>(&mut lent.link())).await?;
+        pipeline.cmd("SADD").arg(&key).arg(batch);
+        pipeline.cmd("PEXPIRE").arg(&key).arg(millis(LIFE));
+        lent.query_all::<()>(&pipeline).await?;
     }
     Ok(())
 }
@@ -65,7 +59,6 @@ async fn leave(lent: &Lent, keys: &RedisKeys, shard: ShardId, changes: &Changes)
 /// Sends hints, and keeps those that the server does not take now.
 pub(super) struct Messenger {
     server: Arc<RedisServer>,
-    keys: RedisKeys,
     hints: Arc<RedisHints>,
     kept: Mutex<PendingHints>,
     /// Notified when a hint is kept.
@@ -123,8 +116,8 @@ impl PendingHints {
 }
 
 impl Messenger {
-    pub(super) fn new(server: Arc<RedisServer>, keys: RedisKeys, hints: Arc<RedisHints>) -> Self {
-        Self { server, keys, hints, kept: Mutex::default(), keeping: Notify::new() }
+    pub(super) fn new(server: Arc<RedisServer>, hints: Arc<RedisHints>) -> Self {
+        Self { server, hints, kept: Mutex::default(), keeping: Notify::new() }
     }
 
     /// Sends hints to a shard's leader and wakes it, now or later.
@@ -139,18 +132,18 @@ impl Messenger {
     }
 
     /// Sends the kept hints as soon as the server takes them, until the first stage of a stop.
-    pub(super) async fn tell_kept(self: Arc<Self>, clock: Clock, tasks: Tasks) {
+    pub(super) async fn tell_kept(self: Arc<Self>, tasks: Tasks) {
         let telling = async {
             loop {
                 self.keeping.notified().await;
                 let mut retry = FASTEST_RETRY;
                 loop {
-                    let next = self.kept().next();
+                    let next = self.kept.lock().next();
                     let Some((shard, changes)) = next else { break };
                     if let Err(error) = self.tell(shard, &changes).await {
                         self.keep(shard, &changes, &error);
-                        if self.kept().is_round_over() {
-                            clock.sleep(retry).await;
+                        if self.kept.lock().is_round_over() {
+                            self.server.clock.sleep(retry).await;
                             retry = (retry * 2).min(SLOWEST_RETRY);
                         }
                     }
@@ -163,14 +156,14 @@ impl Messenger {
 
     async fn tell(&self, shard: ShardId, changes: &Changes) -> Result<()> {
         let lent = self.server.connect("hint").await?;
-        leave(&lent, &self.keys, shard, changes).await?;
+        leave(&lent, shard, changes).await?;
         self.hints.send_due(&lent).await
     }
 
     /// Keeps hints while the server is away; returns `true` if it does. The check and the keeping
     /// are one step: a hint that is kept after `tell_kept` has found none left would not be sent.
     fn keep_while_away(&self, shard: ShardId, changes: &Changes) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         if kept.is_away {
             kept.keep(shard, changes);
         }
@@ -178,15 +171,11 @@ impl Messenger {
     }
 
     fn keep(&self, shard: ShardId, changes: &Changes, error: &QueueError) {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.keep(shard, changes);
         if !std::mem::replace(&mut kept.is_away, true) {
             tracing::warn!(%error, "hints of changed schedules not sent, keeping them until the queue is back");
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, PendingHints> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

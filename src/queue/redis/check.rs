@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use redis::{InfoDict, Value};
 
-use super::keys::RedisKeys;
 use super::server::{Lent, RedisServer};
 use crate::queue::Result;
 
@@ -16,11 +15,11 @@ const PING_LIFE_MS: u64 = 10_000;
 
 /// Checks that the server takes writes. Just reading is not enough: a read-only replica answers,
 /// and so does a server without memory.
-pub(super) async fn ping(server: &RedisServer, keys: &RedisKeys) -> Result<()> {
+pub(super) async fn ping(server: &RedisServer) -> Result<()> {
     let lent = server.connect("ping").await?;
     let mut set = redis::cmd("SET");
-    set.arg(keys.ping()).arg(1).arg("PX").arg(PING_LIFE_MS);
-    lent.answer("ping", set.query_async(&mut lent.link())).await
+    set.arg(server.keys.ping()).arg(1).arg("PX").arg(PING_LIFE_MS);
+    lent.query(&set).await
 }
 
 /// Logs the faults in the setup of the server, or of any node of a cluster.
@@ -65,11 +64,9 @@ pub(super) fn major(version: &str) -> Option<u32> {
 
 /// Returns a field of the server's `INFO`. The nodes of a cluster may differ: equal answers are
 /// returned once.
-pub(super) async fn ask(lent: &Lent, field: &str) -> Result<BTreeSet<Option<String>>> {
+pub(super) async fn ask(lent: &Lent<'_>, field: &str) -> Result<BTreeSet<Option<String>>> {
     let section = if field == "redis_version" { "server" } else { "memory" };
-    let mut ask = redis::cmd("INFO");
-    ask.arg(section);
-    let told: Value = lent.answer("check", ask.query_async(&mut lent.link())).await?;
+    let told: Value = lent.query(redis::cmd("INFO").arg(section)).await?;
     let read = |told: Value| {
         let fields: Option<InfoDict> = redis::from_redis_value(told).ok();
         fields.and_then(|fields| fields.get(field))

@@ -4,11 +4,10 @@
 use std::error::Error;
 use std::time::Duration;
 
-use redis::Script;
+use redis::{Script, Value};
 
 use super::RedisSettings;
 use super::check::{OLDEST, ask, major, ping};
-use super::keys::RedisKeys;
 use super::server::{Lent, RedisServer};
 use crate::domain::finding::Finding;
 use crate::queue::{QueueError, Result};
@@ -28,12 +27,11 @@ pub async fn check_up(settings: &RedisSettings, clock: &Clock) -> Vec<Finding> {
 }
 
 async fn look(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
-    let (server, keys) =
-        (RedisServer::new(settings, clock.clone())?, RedisKeys::new(&settings.prefix));
+    let server = RedisServer::new(settings, clock.clone())?;
     let mut round_trip = Duration::MAX;
     for _ in 0..QUESTIONS {
         let asked = clock.monotonic();
-        ping(&server, &keys).await?;
+        ping(&server).await?;
         round_trip = round_trip.min(clock.monotonic().saturating_sub(asked));
     }
     let lent = server.connect("checkup").await?;
@@ -42,7 +40,7 @@ async fn look(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
         Err(error) => vec![not_told("its version", &error)],
     };
     findings.push(of_speed(round_trip));
-    findings.push(match try_rights(&lent, &keys).await {
+    findings.push(match try_rights(&lent).await {
         Ok(()) => Finding::good("the user has the rights that are needed"),
         Err(error) => Finding::failure(reason(&error)),
     });
@@ -63,7 +61,7 @@ fn not_told(what: &str, error: &QueueError) -> Finding {
     Finding::warning(format!("the server does not report {what}: {}", reason(error)))
 }
 
-async fn versions(lent: &Lent) -> Result<Vec<Finding>> {
+async fn versions(lent: &Lent<'_>) -> Result<Vec<Finding>> {
     let told = ask(lent, "redis_version").await?;
     Ok(told
         .iter()
@@ -90,29 +88,21 @@ fn of_speed(round_trip: Duration) -> Finding {
 
 /// Runs the scripts' commands on a key that nothing else uses, and publishes to a channel without
 /// subscribers.
-async fn try_rights(lent: &Lent, keys: &RedisKeys) -> Result<()> {
+async fn try_rights(lent: &Lent<'_>) -> Result<()> {
+    let key = &*lent.server.keys.trial();
     let script = Script::new(include_str!("scripts/checkup.lua"));
-    let key = keys.trial();
-    let call = async {
-        let mut link = lent.link();
-        script.key(&key).invoke_async::<()>(&mut link).await
-    };
-    lent.answer("checkup", call).await?;
+    lent.run::<()>(&script.key(key)).await?;
     // The commands that are run without a script.
-    for command in [&["SADD", &key, "a"][..], &["SPOP", &key], &["UNLINK", &key]] {
-        let mut call = redis::cmd(command[0]);
-        call.arg(&command[1..]);
-        let mut link = lent.link();
-        lent.answer("checkup", call.query_async::<redis::Value>(&mut link)).await?;
+    for command in
+        [&["SADD", key, "a"][..], &["SPOP", key], &["UNLINK", key], &["PUBLISH", key, ""]]
+    {
+        lent.query::<Value>(redis::cmd(command[0]).arg(&command[1..])).await?;
     }
-    let mut publish = redis::cmd("PUBLISH");
-    publish.arg(keys.trial()).arg("");
-    let mut link = lent.link();
-    lent.answer("checkup", publish.query_async::<redis::Value>(&mut link)).await.map(drop)
+    Ok(())
 }
 
 /// Checks the eviction policy that applies when the memory is used up, and the memory that is left.
-async fn memory(lent: &Lent) -> Result<Vec<Finding>> {
+async fn memory(lent: &Lent<'_>) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for policy in ask(lent, "maxmemory_policy").await? {
         findings.push(match policy.as_deref() {

@@ -5,6 +5,7 @@
 //! some time after the last visit of its leader. So if the store is set back to an earlier state,
 //! its lower epochs are not kept out for ever.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -12,8 +13,7 @@ use redis::Script;
 
 use super::entry;
 use super::failure::RedisFailure;
-use super::keys::RedisKeys;
-use super::server::RedisServer;
+use super::server::{Lent, RedisServer};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::queue::{Due, Index, OwnedSchedule, QueueError, Result};
@@ -29,8 +29,9 @@ const MARKER_LIFE: Duration = Duration::from_secs(120);
 /// The time for which a partly built index is kept if its leader does not go on.
 const BUILDING_LIFE: Duration = Duration::from_secs(60);
 
-/// The scripts of the due index.
+/// The due indexes on a server, and their scripts.
 pub(super) struct DueIndexes {
+    server: Arc<RedisServer>,
     adopt: Script,
     due: Script,
     set_due: Script,
@@ -46,8 +47,9 @@ pub(super) fn millis(span: Duration) -> u64 {
 }
 
 impl DueIndexes {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(server: Arc<RedisServer>) -> Self {
         Self {
+            server,
             adopt: Script::new(include_str!("scripts/adopt.lua")),
             due: Script::new(include_str!("scripts/due.lua")),
             set_due: Script::new(include_str!("scripts/set_due.lua")),
@@ -55,31 +57,23 @@ impl DueIndexes {
         }
     }
 
-    pub(super) async fn adopt(
-        &self,
-        server: &RedisServer,
-        keys: &RedisKeys,
-        (shard, epoch): (ShardId, Epoch),
-    ) -> Result<Index<()>> {
-        let lent = server.connect("adopt").await?;
-        let mut script = self.adopt.key(keys.marker(shard));
+    pub(super) async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+        let lent = self.server.connect("adopt").await?;
+        let mut script = self.adopt.key(self.server.keys.marker(shard));
         script.arg(epoch.0).arg(millis(MARKER_LIFE));
-        let own = lent.answer("adopt", script.invoke_async::<bool>(&mut lent.link())).await?;
-        Ok(if own { Index::Own(()) } else { Index::Foreign })
+        Ok(if lent.run(&script).await? { Index::Own(()) } else { Index::Foreign })
     }
 
     /// Builds an index beside the present one, which it then replaces. No other rebuild has the
     /// same `token`.
     pub(super) async fn rebuild(
         &self,
-        server: &RedisServer,
-        keys: &RedisKeys,
         (shard, epoch, token): (ShardId, Epoch, u128),
         entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
         const OPERATION: &str = "rebuild";
-        let lent = server.connect(OPERATION).await?;
-        let mut link = lent.link();
+        let lent = self.server.connect(OPERATION).await?;
+        let keys = &self.server.keys;
         let building = keys.building(shard, token);
         let mut built = 0_u64;
         for batch in entries.chunks(BATCH) {
@@ -90,13 +84,13 @@ impl DueIndexes {
                 add.arg(score).arg(member);
             }
             pipeline.cmd("PEXPIRE").arg(&building).arg(millis(BUILDING_LIFE)).ignore();
-            let (added,): (u64,) = lent.answer(OPERATION, pipeline.query_async(&mut link)).await?;
+            let (added,): (u64,) = lent.query_all(&pipeline).await?;
             built += added;
         }
         let mut script = self.put_up.key(keys.marker(shard));
         script.key(keys.due(shard)).key(building);
         script.arg(epoch.0).arg(millis(MARKER_LIFE)).arg(built);
-        match lent.answer(OPERATION, script.invoke_async::<i64>(&mut link)).await? {
+        match lent.run::<i64>(&script).await? {
             1 => Ok(Index::Own(())),
             0 => Ok(Index::Foreign),
             _ => Err(QueueError::new(OPERATION, RedisFailure::Lossy)),
@@ -105,41 +99,49 @@ impl DueIndexes {
 
     pub(super) async fn set_due(
         &self,
-        server: &RedisServer,
-        keys: &RedisKeys,
-        (shard, epoch): (ShardId, Epoch),
+        shard: ShardId,
+        epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
-        let lent = &server.connect("set_due").await?;
-        let batches = entries.chunks(BATCH).map(|batch| {
-            let mut script = self.set_due.key(keys.marker(shard));
-            script.key(keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
-            for (schedule, tick) in batch {
-                let (score, member) = match tick {
-                    Some(tick) => entry::encode(*schedule, *tick),
-                    None => (String::new(), entry::member(*schedule)),
-                };
-                script.arg(score).arg(member);
-            }
-            let mut link = lent.link();
-            async move { lent.answer("set_due", script.invoke_async::<bool>(&mut link)).await }
-        });
+        let lent = self.server.connect("set_due").await?;
+        let encode = |(schedule, tick): &(OwnedSchedule, Option<Timestamp>)| match tick {
+            Some(tick) => entry::encode(*schedule, *tick),
+            None => (String::new(), entry::member(*schedule)),
+        };
+        let batches = entries.chunks(BATCH);
+        let batches =
+            batches.map(|batch| self.set(&lent, (shard, epoch), batch.iter().map(encode)));
         let own = try_join_all(batches).await?.into_iter().all(|own| own);
         Ok(if own { Index::Own(()) } else { Index::Foreign })
     }
 
+    /// Sets the scores of a batch of members; an empty score removes the member. Returns `true` if
+    /// the index is the caller's.
+    async fn set(
+        &self,
+        lent: &Lent<'_>,
+        (shard, epoch): (ShardId, Epoch),
+        batch: impl Iterator<Item = (String, Vec<u8>)>,
+    ) -> Result<bool> {
+        let mut script = self.set_due.key(self.server.keys.marker(shard));
+        script.key(self.server.keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
+        for (score, member) in batch {
+            script.arg(score).arg(member);
+        }
+        lent.run(&script).await
+    }
+
     pub(super) async fn due(
         &self,
-        server: &RedisServer,
-        keys: &RedisKeys,
-        (shard, epoch): (ShardId, Epoch),
+        shard: ShardId,
+        epoch: Epoch,
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
         let (mut due, mut place, mut unreadable) = (Due::default(), 0, Vec::new());
         loop {
             let most = (limit - place).min(PAGE);
-            let page = self.page(server, keys, (shard, epoch), span, (place, most)).await?;
+            let page = self.page((shard, epoch), span, (place, most)).await?;
             let Some((groups, next)) = page else { return Ok(Index::Foreign) };
             let before = place;
             for (score, length, members) in groups {
@@ -158,7 +160,7 @@ impl DueIndexes {
             }
         }
         if !unreadable.is_empty() {
-            self.remove(server, keys, (shard, epoch), unreadable).await?;
+            self.remove((shard, epoch), unreadable).await?;
         }
         Ok(Index::Own(due))
     }
@@ -166,43 +168,29 @@ impl DueIndexes {
     /// Returns a page of the due entries in groups, and then the score that follows.
     async fn page(
         &self,
-        server: &RedisServer,
-        keys: &RedisKeys,
         (shard, epoch): (ShardId, Epoch),
         (after, now): (Option<Timestamp>, Timestamp),
         (place, most): (usize, usize),
     ) -> Result<Option<(Vec<DueGroup>, Vec<u8>)>> {
-        let lent = server.connect("due").await?;
-        let mut script = self.due.key(keys.marker(shard));
-        script.key(keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
+        let lent = self.server.connect("due").await?;
+        let mut script = self.due.key(self.server.keys.marker(shard));
+        script.key(self.server.keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
         match after {
             Some(after) => script.arg(after.as_millis() + 1),
             None => script.arg("-inf"),
         };
         script.arg(now.as_millis() + 1).arg(place).arg(most);
-        let mut link = lent.link();
-        lent.answer("due", script.invoke_async(&mut link)).await
+        lent.run(&script).await
     }
 
     /// Removes entries that no leader of this version has written. Otherwise they would be due for
     /// ever.
-    async fn remove(
-        &self,
-        server: &RedisServer,
-        keys: &RedisKeys,
-        (shard, epoch): (ShardId, Epoch),
-        members: Vec<Vec<u8>>,
-    ) -> Result<()> {
+    async fn remove(&self, (shard, epoch): (ShardId, Epoch), members: Vec<Vec<u8>>) -> Result<()> {
         tracing::warn!(%shard, entries = members.len(), "removing unreadable entries of a due index");
-        let lent = server.connect("due").await?;
+        let lent = self.server.connect("due").await?;
         for batch in members.chunks(BATCH) {
-            let mut script = self.set_due.key(keys.marker(shard));
-            script.key(keys.due(shard)).arg(epoch.0).arg(millis(MARKER_LIFE));
-            for member in batch {
-                script.arg("").arg(member);
-            }
-            let mut link = lent.link();
-            lent.answer("due", script.invoke_async::<bool>(&mut link)).await?;
+            let batch = batch.iter().map(|member| (String::new(), member.clone()));
+            self.set(&lent, (shard, epoch), batch).await?;
         }
         Ok(())
     }

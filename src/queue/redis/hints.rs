@@ -11,10 +11,9 @@ use tokio::sync::Notify;
 
 use super::RedisSettings;
 use super::check::check;
-use super::keys::RedisKeys;
 use super::server::{Lent, PATIENCE, RedisServer};
 use crate::queue::Result;
-use crate::runtime::{Clock, Tasks};
+use crate::runtime::Tasks;
 
 /// The time without messages after which the subscription's connection is checked.
 const QUIET: Duration = Duration::from_secs(5);
@@ -23,7 +22,6 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 
 /// Hints of this replica and of others.
 pub(super) struct RedisHints {
-    keys: RedisKeys,
     /// The id of this replica, so that its own messages do not wake it a second time.
     sender: String,
     pub(super) due: Arc<Notify>,
@@ -31,31 +29,24 @@ pub(super) struct RedisHints {
 }
 
 impl RedisHints {
-    pub(super) fn new(keys: RedisKeys, sender: u64) -> Self {
-        Self {
-            keys,
-            sender: format!("{sender:016x}"),
-            due: Arc::default(),
-            tickets: Arc::default(),
-        }
+    pub(super) fn new(sender: u64) -> Self {
+        Self { sender: format!("{sender:016x}"), due: Arc::default(), tickets: Arc::default() }
     }
 
     /// Notifies the leaders that schedules have changed.
-    pub(super) async fn send_due(&self, lent: &Lent) -> Result<()> {
+    pub(super) async fn send_due(&self, lent: &Lent<'_>) -> Result<()> {
         self.due.notify_one();
-        self.publish(lent, "hint", self.keys.due_channel()).await
+        self.publish(lent, lent.server.keys.due_channel()).await
     }
 
     /// Notifies the executors that there are new tickets.
-    pub(super) async fn send_tickets(&self, lent: &Lent) -> Result<()> {
+    pub(super) async fn send_tickets(&self, lent: &Lent<'_>) -> Result<()> {
         self.tickets.notify_one();
-        self.publish(lent, "push", self.keys.ticket_channel()).await
+        self.publish(lent, lent.server.keys.ticket_channel()).await
     }
 
-    async fn publish(&self, lent: &Lent, operation: &'static str, to: String) -> Result<()> {
-        let mut publish = redis::cmd("PUBLISH");
-        publish.arg(to).arg(&self.sender);
-        lent.answer(operation, publish.query_async(&mut lent.link())).await
+    async fn publish(&self, lent: &Lent<'_>, to: String) -> Result<()> {
+        lent.query(redis::cmd("PUBLISH").arg(to).arg(&self.sender)).await
     }
 
     /// Passes on the hints of other replicas until the first stage of a stop. Whenever it has
@@ -64,34 +55,32 @@ impl RedisHints {
         self: Arc<Self>,
         settings: RedisSettings,
         server: Arc<RedisServer>,
-        clock: Clock,
         tasks: Tasks,
     ) {
-        let mut retry = FASTEST_RETRY;
-        for node in settings.nodes.iter().cycle() {
-            let listening = async {
-                let client = Client::open(node.clone())?;
-                let line = bounded(client.get_async_pubsub()).await?;
-                check(&server).await;
-                retry = FASTEST_RETRY;
-                self.pass_on(line, &clock).await
-            };
-            tokio::select! {
-                ended = listening => if let Err(error) = ended {
+        let listening = async {
+            let mut retry = FASTEST_RETRY;
+            for node in settings.nodes.iter().cycle() {
+                let passed_on = async {
+                    let client = Client::open(node.clone())?;
+                    let line = bounded(client.get_async_pubsub()).await?;
+                    check(&server).await;
+                    retry = FASTEST_RETRY;
+                    self.pass_on(line, &server).await
+                };
+                if let Err(error) = passed_on.await {
                     tracing::debug!(%error, "no hints from other replicas, trying again");
-                },
-                () = tasks.stopping().cancelled() => return,
+                }
+                server.clock.sleep(retry).await;
+                retry = (retry * 2).min(SLOWEST_RETRY);
             }
-            tokio::select! {
-                () = clock.sleep(retry) => retry = (retry * 2).min(SLOWEST_RETRY),
-                () = tasks.stopping().cancelled() => return,
-            }
-        }
+        };
+        tasks.stopping().run_until_cancelled(listening).await;
     }
 
-    async fn pass_on(&self, line: PubSub, clock: &Clock) -> RedisResult<()> {
+    async fn pass_on(&self, line: PubSub, server: &RedisServer) -> RedisResult<()> {
+        let RedisServer { keys, clock, .. } = server;
         let (mut requests, mut messages) = line.split();
-        let (due, tickets) = (self.keys.due_channel(), self.keys.ticket_channel());
+        let (due, tickets) = (keys.due_channel(), keys.ticket_channel());
         bounded(requests.subscribe(&[&due, &tickets])).await?;
         // Hints may have been missed before the subscription.
         self.due.notify_one();
@@ -118,8 +107,5 @@ impl RedisHints {
 }
 
 async fn bounded<T>(request: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    match tokio::time::timeout(PATIENCE, request).await {
-        Ok(answer) => answer,
-        Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
-    }
+    tokio::time::timeout(PATIENCE, request).await.map_err(std::io::Error::from)?
 }

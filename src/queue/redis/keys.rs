@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::domain::shard::ShardId;
 
 /// Builds names under a prefix.
-#[derive(Clone)]
 pub(super) struct RedisKeys {
     prefix: String,
 }

@@ -36,7 +36,8 @@ use redis::Script;
 use tokio::sync::Notify;
 
 use super::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, Window, WindowState,
+    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, TakenTickets, Window,
+    WindowState,
 };
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -47,7 +48,6 @@ use check::ping;
 pub use checkup::check_up;
 use due::{DueIndexes, millis};
 use hints::RedisHints;
-use keys::RedisKeys;
 use run_queue::RedisRunQueue;
 use server::RedisServer;
 pub use settings::{InvalidRedisSettings, RedisSettings};
@@ -55,7 +55,6 @@ pub use settings::{InvalidRedisSettings, RedisSettings};
 /// The queue of a cluster.
 pub struct RedisQueue {
     server: Arc<RedisServer>,
-    keys: RedisKeys,
     random: Random,
     indexes: DueIndexes,
     run_queue: RedisRunQueue,
@@ -78,21 +77,19 @@ impl RedisQueue {
         random: Random,
         tasks: &Tasks,
     ) -> Result<Self> {
-        let server = Arc::new(RedisServer::new(&settings, clock.clone())?);
-        let keys = RedisKeys::new(&settings.prefix);
+        let server = Arc::new(RedisServer::new(&settings, clock)?);
         let bytes = random.bits().to_be_bytes();
         let replica = u64::from_be_bytes(*bytes.first_chunk().expect("there are sixteen"));
-        let hints = Arc::new(RedisHints::new(keys.clone(), replica));
-        let listening =
-            hints.clone().listen(settings, server.clone(), clock.clone(), tasks.clone());
+        let hints = Arc::new(RedisHints::new(replica));
+        let listening = hints.clone().listen(settings, server.clone(), tasks.clone());
         tasks.spawn(TaskKind::Hints, listening);
-        let messenger = Arc::new(Messenger::new(server.clone(), keys.clone(), hints.clone()));
-        tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(clock.clone(), tasks.clone()));
-        let run_queue = RedisRunQueue::new(shards, replica, clock);
+        let messenger = Arc::new(Messenger::new(server.clone(), hints.clone()));
+        tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(tasks.clone()));
+        let run_queue = RedisRunQueue::new(server.clone(), shards, replica);
         let count = Script::new(include_str!("scripts/count.lua"));
         let give_back = Script::new(include_str!("scripts/give_back.lua"));
-        let indexes = DueIndexes::new();
-        Ok(Self { server, keys, random, indexes, run_queue, count, give_back, hints, messenger })
+        let indexes = DueIndexes::new(server.clone());
+        Ok(Self { server, random, indexes, run_queue, count, give_back, hints, messenger })
     }
 }
 
@@ -101,13 +98,13 @@ impl RedisQueue {
 /// # Errors
 /// If it does not. The error says what to do about it.
 pub async fn ask(settings: &RedisSettings, clock: Clock) -> Result<()> {
-    ping(&RedisServer::new(settings, clock)?, &RedisKeys::new(&settings.prefix)).await
+    ping(&RedisServer::new(settings, clock)?).await
 }
 
 #[async_trait]
 impl Queue for RedisQueue {
     async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
-        self.indexes.adopt(&self.server, &self.keys, (shard, epoch)).await
+        self.indexes.adopt(shard, epoch).await
     }
 
     async fn rebuild(
@@ -116,8 +113,7 @@ impl Queue for RedisQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<Index<()>> {
-        let index = (shard, epoch, self.random.bits());
-        self.indexes.rebuild(&self.server, &self.keys, index, entries).await
+        self.indexes.rebuild((shard, epoch, self.random.bits()), entries).await
     }
 
     async fn set_due(
@@ -126,17 +122,17 @@ impl Queue for RedisQueue {
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<Index<()>> {
-        self.indexes.set_due(&self.server, &self.keys, (shard, epoch), entries).await
+        self.indexes.set_due(shard, epoch, entries).await
     }
 
     async fn due(
         &self,
         shard: ShardId,
         epoch: Epoch,
-        (after, now): (Option<Timestamp>, Timestamp),
+        span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<Index<Due>> {
-        self.indexes.due(&self.server, &self.keys, (shard, epoch), (after, now), limit).await
+        self.indexes.due(shard, epoch, span, limit).await
     }
 
     async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
@@ -145,12 +141,12 @@ impl Queue for RedisQueue {
     }
 
     async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
-        changes::take(&self.server, &self.keys, shard, limit).await
+        changes::take(&self.server, shard, limit).await
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
         let lent = self.server.connect("push").await?;
-        let new = self.run_queue.push(&lent, &self.keys, tickets).await?;
+        let new = self.run_queue.push(&lent, tickets).await?;
         if new > 0 {
             self.hints.send_tickets(&lent).await?;
         }
@@ -159,15 +155,11 @@ impl Queue for RedisQueue {
 
     async fn put_back(&self, tickets: &[Ticket]) -> Result<()> {
         let lent = self.server.connect("push").await?;
-        self.run_queue.push(&lent, &self.keys, tickets).await.map(drop)
+        self.run_queue.push(&lent, tickets).await.map(drop)
     }
 
-    async fn take(
-        &self,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        self.run_queue.take(&self.server, &self.keys, now, capacity).await
+    async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
+        self.run_queue.take(now, capacity).await
     }
 
     async fn count(
@@ -183,11 +175,10 @@ impl Queue for RedisQueue {
         let mut script = self.count.prepare_invoke();
         script.arg(now.as_millis());
         for window in windows {
-            script.key(self.keys.counter(subject, window.span));
+            script.key(self.server.keys.counter(subject, window.span));
             script.arg(window.limit).arg(millis(window.span));
         }
-        let mut link = lent.link();
-        let told: Vec<i64> = lent.answer("count", script.invoke_async(&mut link)).await?;
+        let told: Vec<i64> = lent.run(&script).await?;
         let standing = |(window, told): (&Window, &[i64])| WindowState {
             window: *window,
             remaining: window.limit.saturating_sub(u32::try_from(told[0]).unwrap_or(u32::MAX)),
@@ -208,14 +199,13 @@ impl Queue for RedisQueue {
         let mut script = self.give_back.prepare_invoke();
         script.arg(now.as_millis());
         for window in windows {
-            script.key(self.keys.counter(subject, window.span));
+            script.key(self.server.keys.counter(subject, window.span));
         }
-        let mut link = lent.link();
-        lent.answer("give_back", script.invoke_async(&mut link)).await
+        lent.run(&script).await
     }
 
     async fn ping(&self) -> Result<()> {
-        ping(&self.server, &self.keys).await
+        ping(&self.server).await
     }
 
     fn due_hint(&self) -> Arc<Notify> {

@@ -7,6 +7,7 @@
 //! is down, its shards rest, and the tickets of the others are taken all the same.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -14,16 +15,14 @@ use futures_util::future::join_all;
 use redis::Script;
 
 use super::back_off::BackOff;
-use super::capacity::{binding, part, use_up};
+use super::capacity::{binding, part};
 use super::due::millis;
-use super::keys::RedisKeys;
 use super::server::{Lent, RedisServer};
 use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, Result};
-use crate::runtime::Clock;
+use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, Result, TakenTickets};
 use crate::runtime::faults;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
@@ -37,8 +36,9 @@ const LONGEST_ROUND: Duration = Duration::from_millis(500);
 /// The time for which an answer is kept for a taker that asks again.
 const ANSWER_LIFE: Duration = Duration::from_secs(5);
 
-/// The scripts of the run queue, and the taker that runs them.
+/// The run queue on a server: its scripts, and the taker that runs them.
 pub(super) struct RedisRunQueue {
+    server: Arc<RedisServer>,
     push: Script,
     look: Script,
     ripen: Script,
@@ -48,7 +48,6 @@ pub(super) struct RedisRunQueue {
     requests: AtomicU64,
     begin: AtomicUsize,
     rest: BackOff,
-    clock: Clock,
 }
 
 /// The result of a look at a shard.
@@ -61,7 +60,7 @@ struct ShardLook {
 
 impl RedisRunQueue {
     /// Creates the run queue of `shards` shards. No other replica has the same `taker`.
-    pub(super) fn new(shards: u16, taker: u64, clock: Clock) -> Self {
+    pub(super) fn new(server: Arc<RedisServer>, shards: u16, taker: u64) -> Self {
         Self {
             push: Script::new(faults::statement("push", include_str!("scripts/push.lua"))),
             look: Script::new(include_str!("scripts/look.lua")),
@@ -71,20 +70,16 @@ impl RedisRunQueue {
             taker,
             requests: AtomicU64::new(0),
             begin: AtomicUsize::new(0),
-            rest: BackOff::new(clock.clone()),
-            clock,
+            rest: BackOff::new(server.clock.clone()),
+            server,
         }
     }
 
     /// Queues tickets. Returns how many were not queued yet. If a shard fails, the tickets of the
     /// others are queued all the same.
-    pub(super) async fn push(
-        &self,
-        lent: &Lent,
-        keys: &RedisKeys,
-        pushed: &[Ticket],
-    ) -> Result<usize> {
-        let now = self.clock.now();
+    pub(super) async fn push(&self, lent: &Lent<'_>, pushed: &[Ticket]) -> Result<usize> {
+        let RedisServer { keys, clock, .. } = &*self.server;
+        let now = clock.now();
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
         for ticket in pushed {
             shards.entry(ticket.shard).or_default().push(ticket);
@@ -97,10 +92,8 @@ impl RedisRunQueue {
                 for ticket in batch {
                     script.arg(ticket.start.as_millis()).arg(tickets::encode(ticket));
                 }
-                let mut link = lent.link();
                 async move {
-                    let answer = script.invoke_async::<(usize, u64)>(&mut link);
-                    let (new, dropped) = lent.answer("push", answer).await?;
+                    let (new, dropped) = lent.run::<(usize, u64)>(&script).await?;
                     TICKETS_DROPPED.add(dropped);
                     Ok(new)
                 }
@@ -109,32 +102,25 @@ impl RedisRunQueue {
         join_all(batches).await.into_iter().sum()
     }
 
-    pub(super) async fn take(
-        &self,
-        server: &RedisServer,
-        keys: &RedisKeys,
-        now: Timestamp,
-        capacity: &Capacity,
-    ) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        let lent = server.connect("take").await?;
-        let mut seen = self.look(&lent, keys, now).await?;
+    pub(super) async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
+        let lent = &self.server.connect("take").await?;
+        let mut seen = self.look(lent, now).await?;
         let mut next = seen.iter().filter_map(|seen| seen.next).min();
         seen.retain(|seen| seen.ready + seen.due > 0);
         if seen.is_empty() || capacity.total == 0 {
             return Ok((Vec::new(), next));
         }
-        let mut failed = self.ripen(&lent, keys, now, &seen).await.err();
+        let mut failed = self.ripen(lent, now, &seen).await.err();
         let begin = self.begin.fetch_add(1, Ordering::Relaxed) % seen.len();
         seen.rotate_left(begin);
         let (mut left, seen_shards) = (capacity.clone(), seen.len());
         left.total = left.total.min(BATCH);
         let mut taken = Vec::new();
         // A shard that fails must not lose the tickets that others have handed out.
-        let lent = &lent;
         let together = seen.iter().enumerate().map(|(place, seen)| {
             let (part, most) = (part(&left, place, seen_shards), seen.ready + seen.due);
             let shard = seen.shard;
-            async move { (shard, self.take_from(server, lent, keys, shard, (&part, most)).await) }
+            async move { (shard, self.take_from(lent, shard, (&part, most)).await) }
         });
         let mut more = Vec::new();
         for (shard, answer) in join_all(together).await {
@@ -146,21 +132,20 @@ impl RedisRunQueue {
                 Err(error) => failed = Some(error),
             }
         }
-        use_up(&mut left, &taken);
-        let until = self.clock.monotonic() + LONGEST_ROUND;
+        taken.iter().for_each(|ticket| left.use_up(ticket));
+        let until = self.server.clock.monotonic() + LONGEST_ROUND;
         for shard in more.into_iter().filter(|_| seen_shards > 1) {
             if left.total == 0 {
                 break;
             }
             // Asking a slow or failing server for one shard after the other would take too long.
-            if failed.is_some() || self.clock.monotonic() >= until {
+            if failed.is_some() || self.server.clock.monotonic() >= until {
                 next = Some(now);
                 break;
             }
-            let capacity = (&left, left.total);
-            match self.take_from(server, lent, keys, shard, capacity).await {
+            match self.take_from(lent, shard, (&left, left.total)).await {
                 Ok((tickets, _)) => {
-                    use_up(&mut left, &tickets);
+                    tickets.iter().for_each(|ticket| left.use_up(ticket));
                     taken.extend(tickets);
                 }
                 Err(error) => failed = Some(error),
@@ -173,18 +158,16 @@ impl RedisRunQueue {
     }
 
     /// Looks at the shards that do not rest, and returns those that have tickets.
-    async fn look(&self, lent: &Lent, keys: &RedisKeys, now: Timestamp) -> Result<Vec<ShardLook>> {
-        let shards = self.rest.awake(self.shards);
+    async fn look(&self, lent: &Lent<'_>, now: Timestamp) -> Result<Vec<ShardLook>> {
+        let (shards, keys) = (self.rest.awake(self.shards), &self.server.keys);
         let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
             let mut script = self.look.prepare_invoke();
             for shard in shards {
                 script.key(keys.tickets(*shard)).key(keys.ready(*shard));
             }
             script.arg(now.as_millis());
-            let mut link = lent.link();
             async move {
-                let rows: Result<Vec<(usize, usize, usize, String)>> =
-                    lent.answer("take", script.invoke_async(&mut link)).await;
+                let rows: Result<Vec<(usize, usize, usize, String)>> = lent.run(&script).await;
                 let seen = |(place, ready, due, next): (usize, _, _, String)| {
                     let next = next.parse().ok().map(Timestamp::from_millis);
                     shards.get(place).map(|shard| ShardLook { shard: *shard, ready, due, next })
@@ -203,20 +186,14 @@ impl RedisRunQueue {
 
     /// Makes tickets that may start by now ready, so that takes can go round the accounts. If that
     /// fails, tickets that are ready already can still be taken.
-    async fn ripen(
-        &self,
-        lent: &Lent,
-        keys: &RedisKeys,
-        now: Timestamp,
-        seen: &[ShardLook],
-    ) -> Result<()> {
+    async fn ripen(&self, lent: &Lent<'_>, now: Timestamp, seen: &[ShardLook]) -> Result<()> {
+        let keys = &self.server.keys;
         let batches = seen.iter().flat_map(|seen| {
             let count = seen.due.div_ceil(BATCH).min(MOST_BATCHES);
             (0..count).map(|_| {
                 let mut script = self.ripen.key(keys.tickets(seen.shard));
                 script.key(keys.ready(seen.shard)).arg(now.as_millis()).arg(BATCH);
-                let mut link = lent.link();
-                async move { lent.answer("take", script.invoke_async::<usize>(&mut link)).await }
+                async move { lent.run::<usize>(&script).await }
             })
         });
         join_all(batches).await.into_iter().try_for_each(|ripe| ripe.map(drop))
@@ -226,9 +203,7 @@ impl RedisRunQueue {
     /// more. If an answer is lost, it is asked for once again.
     async fn take_from(
         &self,
-        server: &RedisServer,
-        lent: &Lent,
-        keys: &RedisKeys,
+        lent: &Lent<'_>,
         shard: ShardId,
         (capacity, most): (&Capacity, usize),
     ) -> Result<(Vec<Ticket>, bool)> {
@@ -236,6 +211,7 @@ impl RedisRunQueue {
             return Ok((Vec::new(), true));
         }
         let request = self.requests.fetch_add(1, Ordering::Relaxed);
+        let keys = &self.server.keys;
         let mut script = self.take.key(keys.ready(shard));
         script.key(keys.turn(shard)).key(keys.taken(shard, self.taker));
         script.arg(format!("{request:016x}")).arg(millis(ANSWER_LIFE));
@@ -250,15 +226,9 @@ impl RedisRunQueue {
         for (host, capacity) in binding(&capacity.hosts, capacity.per_host, most) {
             script.arg(&host.0.to_be_bytes()[..]).arg(capacity);
         }
-        let mut link = lent.link();
-        let first = lent.answer("take", script.invoke_async(&mut link)).await;
-        let (bytes, more): (Vec<u8>, bool) = match first {
+        let (bytes, more): (Vec<u8>, bool) = match lent.run(&script).await {
             Ok(answer) => answer,
-            Err(_) => {
-                let lent = server.connect("take").await?;
-                let mut link = lent.link();
-                lent.answer("take", script.invoke_async(&mut link)).await?
-            }
+            Err(_) => self.server.connect("take").await?.run(&script).await?,
         };
         Ok((tickets::decode_all(shard, &bytes), more))
     }

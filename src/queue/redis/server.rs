@@ -1,20 +1,23 @@
 //! Connections to the server. Every wait is bounded.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool::managed;
 use deadpool_redis::{Manager, PoolError, Runtime};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, FromRedisValue, Pipeline, RedisError, RedisFuture, RedisResult,
+    ScriptInvocation, Value,
+};
 
 use super::RedisSettings;
 use super::failure::RedisFailure;
+use super::keys::RedisKeys;
 use super::nodes::Nodes;
 use crate::queue::{QueueError, Result};
-use crate::runtime::Clock;
+use crate::runtime::{Clock, Mutex};
 
 /// The longest wait for a connection, and then for the answer to a request.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -26,9 +29,11 @@ const PROVEN_FOR: Duration = Duration::from_millis(100);
 
 /// One server or a cluster.
 pub(super) struct RedisServer {
+    /// The names of the queue's keys on it.
+    pub(super) keys: RedisKeys,
+    pub(super) clock: Clock,
     pool: Pool,
-    clock: Clock,
-    proven: Arc<Mutex<Proven>>,
+    proven: Mutex<Proven>,
 }
 
 /// The connection that has answered last.
@@ -48,22 +53,23 @@ enum Pool {
 impl RedisServer {
     /// Creates the server's pool, which connects at the first request.
     pub(super) fn new(settings: &RedisSettings, clock: Clock) -> Result<Self> {
-        Ok(Self { pool: Pool::new(settings)?, clock, proven: Arc::default() })
+        let keys = RedisKeys::new(&settings.prefix);
+        Ok(Self { keys, pool: Pool::new(settings)?, clock, proven: Mutex::default() })
     }
 
     /// Returns a connection that has just answered, for `operation`. A connection to a cluster is
     /// returned without a check, because each of its nodes may fail by itself.
-    pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent> {
+    pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent<'_>> {
         let now = self.clock.monotonic();
         let (known, failures) = {
-            let proven = lock(&self.proven);
+            let proven = self.proven.lock();
             (proven.link.clone().filter(|(_, until)| now < *until), proven.failures)
         };
         let link = match known {
             Some((link, _)) => link,
             None => self.prove(operation, failures).await?,
         };
-        Ok(Lent { link, failures, proven: self.proven.clone() })
+        Ok(Lent { server: self, operation, link, failures })
     }
 
     /// Gets a connection that answers. It is lent again unless a request has failed meanwhile.
@@ -74,7 +80,7 @@ impl RedisServer {
             Ok(Err(other)) => return Err(QueueError::new(operation, other)),
             Err(_) => return Err(QueueError::new(operation, RedisFailure::Silent)),
         };
-        let mut proven = lock(&self.proven);
+        let mut proven = self.proven.lock();
         if proven.failures == failures {
             proven.link = Some((link.clone(), self.clock.monotonic() + PROVEN_FOR));
         }
@@ -109,35 +115,39 @@ impl Pool {
     }
 }
 
-/// A connection that is lent.
-pub(super) struct Lent {
+/// A connection that is lent for an operation. Several requests can run on it at once: they are sent
+/// in the order in which they are first polled, without waiting for each other's answers.
+pub(super) struct Lent<'a> {
+    pub(super) server: &'a RedisServer,
+    operation: &'static str,
     link: RedisLink,
     /// The value of `Proven::failures` when the connection was lent.
     failures: u64,
-    proven: Arc<Mutex<Proven>>,
 }
 
-impl Lent {
-    /// Returns the connection for one of several requests at once. They are sent in the order in
-    /// which they are first polled, without waiting for each other's answers.
-    pub(super) fn link(&self) -> RedisLink {
-        self.link.clone()
+impl Lent<'_> {
+    pub(super) async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T> {
+        self.answer(script.invoke_async(&mut self.link.clone())).await
     }
 
-    /// Waits for the answer to a request of `operation`, for [`PATIENCE`] at most. A request
-    /// without an answer may have taken effect or not. After a failure, the next caller gets a
-    /// connection that has answered since.
-    pub(super) async fn answer<T>(
-        &self,
-        operation: &'static str,
-        request: impl Future<Output = RedisResult<T>>,
-    ) -> Result<T> {
+    pub(super) async fn query<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
+        self.answer(command.query_async(&mut self.link.clone())).await
+    }
+
+    pub(super) async fn query_all<T: FromRedisValue>(&self, pipeline: &Pipeline) -> Result<T> {
+        self.answer(pipeline.query_async(&mut self.link.clone())).await
+    }
+
+    /// Waits for the answer to a request, for [`PATIENCE`] at most. A request without an answer may
+    /// have taken effect or not. After a failure, the next caller gets a connection that has
+    /// answered since.
+    async fn answer<T>(&self, request: impl Future<Output = RedisResult<T>>) -> Result<T> {
         let answer = match tokio::time::timeout(PATIENCE, request).await {
-            Ok(answer) => answer.map_err(|error| failed(operation, error)),
-            Err(_) => Err(QueueError::new(operation, RedisFailure::Silent)),
+            Ok(answer) => answer.map_err(|error| failed(self.operation, error)),
+            Err(_) => Err(QueueError::new(self.operation, RedisFailure::Silent)),
         };
         if answer.is_err() {
-            let mut proven = lock(&self.proven);
+            let mut proven = self.server.proven.lock();
             if proven.failures == self.failures {
                 *proven = Proven { link: None, failures: self.failures + 1 };
             }
@@ -160,7 +170,7 @@ impl Lent {
 
 /// A connection on which commands, pipelines and scripts run.
 #[derive(Clone)]
-pub(super) enum RedisLink {
+enum RedisLink {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
@@ -191,10 +201,6 @@ impl ConnectionLike for RedisLink {
             Self::Cluster(link) => link.get_db(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn failed(operation: &'static str, error: RedisError) -> QueueError {

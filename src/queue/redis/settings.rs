@@ -109,9 +109,7 @@ impl RedisSettings {
         let nodes = hosts.iter().map(node).collect::<Result<_, _>>()?;
         Ok(Self { nodes, authorities, cluster, prefix: prefix.to_owned() })
     }
-}
 
-impl RedisSettings {
     /// Returns the hosts and ports of the servers that are reached over TLS.
     pub fn tls_servers(&self) -> Vec<(String, u16)> {
         let over_tls = |node: &ConnectionInfo| match node.addr() {

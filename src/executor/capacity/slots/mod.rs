@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -12,6 +12,7 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId};
 use crate::executor::settings::ExecutorSettings;
 use crate::queue::Capacity;
+use crate::runtime::{Mutex, count_down};
 use crate::telemetry::metrics::{self, CAPS_REACHED};
 
 /// The slots of an executor.
@@ -95,7 +96,7 @@ impl Slots {
 
     /// Returns the room at `now`, on the monotonic clock.
     pub(in crate::executor) fn capacity(&self, now: Duration) -> Capacity {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.narrow.retain(|_, narrow| narrow.until > now);
         state.full.retain(|_, until| *until > now);
         state.note_full(self, now);
@@ -124,7 +125,7 @@ impl Slots {
         if limits.is_empty() {
             return (tickets, Vec::new());
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut left: HashMap<AccountId, usize> = HashMap::new();
         for (account, share) in limits {
             let used = state.accounts.get(account).copied().unwrap_or_default();
@@ -150,7 +151,7 @@ impl Slots {
 
     /// Takes the slot for a ticket that was handed out for the room of this turn.
     pub(in crate::executor) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
-        self.lock().enter(ticket, self, now);
+        self.state.lock().enter(ticket, self, now);
         self.slot(ticket)
     }
 
@@ -172,7 +173,7 @@ impl Slots {
         now: Duration,
         _turn: &SlotTurn<'_>,
     ) -> HashMap<JobId, Slot> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut slots = HashMap::with_capacity(tickets.len());
         for ticket in tickets {
             if state.free(self) > 0
@@ -190,7 +191,7 @@ impl Slots {
 
     /// Returns the number of slots that are free for jobs that start past the queue.
     pub(in crate::executor) fn free(&self) -> usize {
-        self.lock().free(self)
+        self.state.lock().free(self)
     }
 
     /// Returns the maximum number of slots in use at which jobs may start past the queue.
@@ -200,17 +201,17 @@ impl Slots {
 
     /// Returns how many slots must be freed before `wanted` jobs can start past the queue.
     pub(in crate::executor) fn lacking(&self, wanted: usize) -> usize {
-        (self.lock().used + wanted).saturating_sub(self.most())
+        (self.state.lock().used + wanted).saturating_sub(self.most())
     }
 
     /// Returns the number of slots freed so far.
     pub(in crate::executor) fn freed(&self) -> u64 {
-        self.lock().freed
+        self.state.lock().freed
     }
 
     /// Sets whether tickets may wait for room.
     pub(in crate::executor) fn set_queued(&self, queued: bool) {
-        self.lock().queued = queued;
+        self.state.lock().queued = queued;
     }
 
     /// Returns `true` if `used` attempts keep tickets of the same account or host waiting while
@@ -221,11 +222,7 @@ impl Slots {
 
     /// Asks for a hint at the next freed slot.
     pub(in crate::executor) fn want_more(&self) {
-        self.lock().wanted = true;
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().wanted = true;
     }
 }
 
@@ -279,11 +276,11 @@ impl SlotState {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut state = self.slots.lock();
+        let mut state = self.slots.state.lock();
         state.used -= 1;
         state.freed += 1;
-        release(&mut state.accounts, self.account);
-        release(&mut state.hosts, self.host);
+        count_down(&mut state.accounts, self.account);
+        count_down(&mut state.hosts, self.host);
         if std::mem::take(&mut state.wanted) {
             self.slots.hint.notify_one();
         }
@@ -292,15 +289,6 @@ impl Drop for Slot {
 
 fn left<K: Copy + Eq + Hash>(used: &HashMap<K, usize>, cap: usize) -> HashMap<K, usize> {
     used.iter().map(|(key, used)| (*key, cap.saturating_sub(*used))).collect()
-}
-
-fn release<K: Eq + Hash>(used: &mut HashMap<K, usize>, key: K) {
-    if let Entry::Occupied(mut entry) = used.entry(key) {
-        *entry.get_mut() -= 1;
-        if *entry.get() == 0 {
-            entry.remove();
-        }
-    }
 }
 
 #[cfg(test)]
