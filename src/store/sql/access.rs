@@ -27,6 +27,48 @@ impl<T, W> UnitOfWork<T> for W where
 {
 }
 
+/// A function that is a unit of work for its other arguments, a tuple.
+pub(in crate::store) trait WorkFunction<'c, A, T> {
+    /// Starts the work.
+    fn start(&self, connection: &'c mut Connection<'c>, arguments: A) -> Working<'c, T>;
+}
+
+/// Implements [`WorkFunction`] for functions with these arguments.
+macro_rules! work_functions {
+    ($(($($argument:ident: $type:ident),*))*) => {$(
+        impl<'c, F, R, T, $($type),*> WorkFunction<'c, ($($type,)*), T> for F
+        where
+            F: Fn(&'c mut Connection<'c>, $($type),*) -> R,
+            R: Future<Output = SqlResult<T>> + Send + 'c,
+        {
+            fn start(
+                &self,
+                connection: &'c mut Connection<'c>,
+                ($($argument,)*): ($($type,)*),
+            ) -> Working<'c, T> {
+                Box::pin(self(connection, $($argument),*))
+            }
+        }
+    )*};
+}
+
+work_functions! {
+    ()
+    (a: A)
+    (a: A, b: B)
+    (a: A, b: B, c: C)
+    (a: A, b: B, c: C, d: D)
+}
+
+/// Returns the unit of work that calls a function with a clone of the arguments.
+pub(in crate::store) fn call<T, A, F>(function: F, arguments: A) -> impl UnitOfWork<T>
+where
+    A: Clone + Send + Sync + 'static,
+    F: for<'c> WorkFunction<'c, A, T> + Send + Sync + 'static,
+{
+    move |connection| function.start(connection, arguments.clone())
+}
+
 /// A unit of work that puts its result into a [`ResultSlot`]. All units of work have this type for
 /// an adapter, so that the compiler translates the adapter's code once and not for each of them.
 pub(in crate::store) type SlottedWork = Arc<dyn UnitOfWork<()>>;

@@ -7,7 +7,7 @@ mod keys;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::batch_rows::{Of, batch_row, json};
 use super::connection::Connection;
 use super::fault::SqlResult;
@@ -126,11 +126,7 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<Rotated> {
-        let (write, rotation) = (*write, *rotation);
-        let rotated = self.api().transaction("rotate_key", move |connection| {
-            Box::pin(keys::rotate_key(connection, write, rotation))
-        });
-        rotated.await
+        self.api().transaction("rotate_key", call(keys::rotate_key, (*write, *rotation))).await
     }
 
     async fn revoke_key(&self, write: &WriteContext, id: KeyId) -> Result<bool> {
