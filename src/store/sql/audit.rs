@@ -5,7 +5,7 @@ use std::fmt::Display;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::batch_rows::{batch_row, json};
 use super::connection::Connection;
 use super::fault::SqlResult;
@@ -79,26 +79,29 @@ impl<D: Database> AuditStore for D {
     async fn enter_rotation(&self, audit_context: &AuditContext) -> Result<()> {
         let (write, key) =
             (audit_context.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
-        let work = self.api().transaction("enter_rotation", move |connection| {
-            Box::pin(record(connection, write, Action::SecretsRotated, [key.clone()]))
-        });
-        work.await
+        self.api()
+            .transaction(
+                "enter_rotation",
+                call(record, (write, Action::SecretsRotated, [key.clone()])),
+            )
+            .await
     }
 
     async fn enter_restoration(&self, audit_context: &AuditContext) -> Result<()> {
-        let (write, until) = (audit_context.on(INSTALLATION), audit_context.now);
-        let work = self.api().transaction("enter_restoration", move |connection| {
-            Box::pin(record(connection, write, Action::StoreRestored, [until]))
-        });
-        work.await
+        self.api()
+            .transaction(
+                "enter_restoration",
+                call(
+                    record,
+                    (audit_context.on(INSTALLATION), Action::StoreRestored, [audit_context.now]),
+                ),
+            )
+            .await
     }
 
     async fn enter_reading(&self, write: &WriteContext, how: Action) -> Result<()> {
         let write = *write;
-        let work = self.api().transaction("enter_reading", move |connection| {
-            Box::pin(record(connection, write, how, [write.account]))
-        });
-        work.await
+        self.api().transaction("enter_reading", call(record, (write, how, [write.account]))).await
     }
 
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {

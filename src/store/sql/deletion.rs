@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::account_lock::fence_change;
 use super::audit;
 use super::batch_rows::{Of, json, json_ids};
@@ -78,10 +78,8 @@ impl<D: Database> DeletionStore for D {
 
     async fn delete_account(&self, write: &WriteContext) -> Result<bool> {
         let write = *write;
-        let deleted = self.api().transaction("delete_account", move |connection| {
-            Box::pin(delete_account(connection, write))
-        });
-        let is_deleted = deleted.await?;
+        let is_deleted =
+            self.api().transaction("delete_account", call(delete_account, (write,))).await?;
         if is_deleted && let Err(error) = self.fence_plan("delete_account", write.account).await {
             // The account is deleted already, so the call must not fail: a repeated call would find
             // no account.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::Connection;
 use super::fault::{Fault, SqlResult};
 use super::maintenance::{OldRows, prune};
@@ -36,10 +36,9 @@ impl<D: Database> IdempotencyStore for D {
         reservation: &Reservation,
     ) -> Result<Reserved> {
         let (new, encrypted_fields) = (*reservation, self.encrypted_fields().clone());
-        let reserved = self.api().transaction("reserve", move |connection| {
-            Box::pin(reserve(connection, encrypted_fields.clone(), account, now, new))
-        });
-        reserved.await
+        self.api()
+            .transaction("reserve", call(reserve, (encrypted_fields, account, now, new)))
+            .await
     }
 
     async fn keep_answer(

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use sqlx::FromRow;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::shards;
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -80,17 +80,11 @@ impl<R: StoreRow> FromRow<'_, R> for ShardLeader {
 #[async_trait]
 impl<D: Database> LeadershipStore for D {
     async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
-        let set_up = self.scheduler().transaction("set_up_shards", move |connection| {
-            Box::pin(shards::set_up(connection, wanted))
-        });
-        set_up.await
+        self.scheduler().transaction("set_up_shards", call(shards::set_up, (wanted,))).await
     }
 
     async fn installation(&self, proposed: u32) -> Result<u32> {
-        let number = self.scheduler().transaction("installation", move |connection| {
-            Box::pin(shards::installation(connection, proposed))
-        });
-        number.await
+        self.scheduler().transaction("installation", call(shards::installation, (proposed,))).await
     }
 
     async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::batch_rows::{Of, batch_row, json, json_ids};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
@@ -44,10 +44,9 @@ impl<D: Database> QuotaStore for D {
         ahead: u32,
         wanted: &Wanted,
     ) -> Result<Option<Granted>> {
-        let wanted = *wanted;
-        let granted = self.scheduler().impatient_transaction("await_jobs", move |connection| {
-            Box::pin(reserve(connection, now, ahead, wanted))
-        });
+        let granted = self
+            .scheduler()
+            .impatient_transaction("await_jobs", call(reserve, (now, ahead, *wanted)));
         Ok(granted.await?.flatten())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, ColumnIndex, Decode, FromRow, Row, Type};
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::{Connection, Dialect};
 use super::fault::{Fault, SqlResult};
 use super::values::RowId;
@@ -25,14 +25,11 @@ impl<D: Database> SecretStore for D {
             return Ok(());
         }
         let (others, encrypted_fields) = (others.to_vec(), self.encrypted_fields().clone());
-        let noted = self.api().transaction("use_keys", move |connection| {
-            Box::pin(note(connection, encrypted_fields.clone(), others.clone()))
-        });
-        noted.await
+        self.api().transaction("use_keys", call(note, (encrypted_fields, others))).await
     }
 
     async fn key_proofs(&self) -> Result<Vec<KeyProof>> {
-        self.api().read("key_proofs", |connection| Box::pin(proofs(connection))).await
+        self.api().read("key_proofs", call(proofs, ())).await
     }
 
     async fn stale_secrets(&self) -> Result<u64> {
@@ -77,9 +74,7 @@ impl<D: Database> SecretStore for D {
         if forgotten.is_empty() || !keys_are_needed(self, abandon, &forgotten).await? {
             return Ok(forgotten.into_iter().map(|key| key.id).collect());
         }
-        let put_back = self.api().transaction("forget_keys", move |connection| {
-            Box::pin(insert(connection, forgotten.clone()))
-        });
+        let put_back = self.api().transaction("forget_keys", call(insert, (forgotten,)));
         put_back.await?;
         Ok(Vec::new())
     }

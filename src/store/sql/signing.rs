@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::account_lock::lock;
 use super::audit;
 use super::connection::Connection;
@@ -58,10 +58,12 @@ impl<D: Database> SigningStore for D {
     async fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> Result<bool> {
         let (write, id, old_expires_at) = (*write, new.id, new.old_expires_at);
         let secret = self.encrypted_fields().seal_secret(write.account, id, &new.secret);
-        let rotated = self.api().transaction("rotate_signing_secret", move |connection| {
-            Box::pin(rotate(connection, write, (id, secret.clone()), old_expires_at))
-        });
-        rotated.await
+        self.api()
+            .transaction(
+                "rotate_signing_secret",
+                call(rotate, (write, (id, secret.clone()), old_expires_at)),
+            )
+            .await
     }
 
     async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64> {

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::Dialect;
 use super::history::prune_account;
 use super::leadership::all_shards;
@@ -101,10 +101,13 @@ impl<D: Upkept> UpkeepStore for D {
         now: Timestamp,
         limit: u32,
     ) -> Result<u64> {
-        let pruned = self.scheduler().batch("prune_account", limit as usize, move |connection| {
-            Box::pin(prune_account(connection, account, before, now, limit))
-        });
-        pruned.await
+        self.scheduler()
+            .batch(
+                "prune_account",
+                limit as usize,
+                call(prune_account, (account, before, now, limit)),
+            )
+            .await
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64> {

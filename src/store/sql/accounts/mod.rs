@@ -61,18 +61,13 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
-        let counted = self.api().snapshot("jobs_made", move |connection| {
-            Box::pin(jobs_made::count(connection, id, now))
-        });
-        counted.await
+        self.api().snapshot("jobs_made", call(jobs_made::count, (id, now))).await
     }
 
     async fn set_plan(&self, write: &WriteContext, plan: &str) -> Result<bool> {
         let (write, plan) = (*write, plan.to_owned());
-        let set = self.api().transaction("set_plan", move |connection| {
-            Box::pin(changes::set_plan(connection, write, plan.clone()))
-        });
-        let is_there = set.await?;
+        let is_there =
+            self.api().transaction("set_plan", call(changes::set_plan, (write, plan))).await?;
         if is_there {
             // Even if nothing has changed: the replica may have died in an earlier call, before
             // this.
@@ -83,10 +78,10 @@ impl<D: Database> AccountStore for D {
 
     async fn set_suspended(&self, write: &WriteContext, suspended: bool) -> Result<bool> {
         let write = *write;
-        let set = self.api().transaction("set_suspended", move |connection| {
-            Box::pin(changes::set_suspended(connection, write, suspended))
-        });
-        let is_there = set.await?;
+        let is_there = self
+            .api()
+            .transaction("set_suspended", call(changes::set_suspended, (write, suspended)))
+            .await?;
         if is_there {
             // Even if nothing has changed: the replica may have died in an earlier call, before
             // this.
@@ -110,11 +105,7 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn create_key(&self, write: &WriteContext, key: &NewKey) -> Result<KeyCreated> {
-        let (write, key) = (*write, key.clone());
-        let created = self.api().transaction("create_key", move |connection| {
-            Box::pin(keys::create_key(connection, write, key.clone()))
-        });
-        created.await
+        self.api().transaction("create_key", call(keys::create_key, (*write, key.clone()))).await
     }
 
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
@@ -130,11 +121,7 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn revoke_key(&self, write: &WriteContext, id: KeyId) -> Result<bool> {
-        let write = *write;
-        let revoked = self.api().transaction("revoke_key", move |connection| {
-            Box::pin(keys::revoke_key(connection, write, id))
-        });
-        revoked.await
+        self.api().transaction("revoke_key", call(keys::revoke_key, (*write, id))).await
     }
 
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
@@ -148,10 +135,7 @@ impl<D: Database> AccountStore for D {
     async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()> {
         let rows: Vec<UsedKey> = uses.iter().map(UsedKey::new).collect();
         let (count, rows) = (rows.len(), json(&rows));
-        let noted = self.api().batch("note_key_uses", count, move |connection| {
-            Box::pin(note_uses(connection, rows.clone()))
-        });
-        noted.await
+        self.api().batch("note_key_uses", count, call(note_uses, (rows,))).await
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::job_rows::{JOB, JobAndLast};
@@ -34,15 +34,11 @@ impl<D: Database> JobStore for D {
         let (write, job) = (*write, *job);
         let is_plain = quota.is_none() && write.idempotency.is_none();
         if is_plain && D::DIALECT == Dialect::Postgres {
-            let created = self.api().statement("create_job", 1, move |connection| {
-                Box::pin(create::trigger_at_once(connection, write, job))
-            });
+            let created =
+                self.api().statement("create_job", 1, call(create::trigger_at_once, (write, job)));
             return created.await;
         }
-        let created = self.api().transaction("create_job", move |connection| {
-            Box::pin(create::trigger(connection, write, job, quota))
-        });
-        created.await
+        self.api().transaction("create_job", call(create::trigger, (write, job, quota))).await
     }
 
     async fn retry_job(
@@ -52,19 +48,11 @@ impl<D: Database> JobStore for D {
         id: JobId,
         quota: Option<u64>,
     ) -> Result<Retried> {
-        let write = *write;
-        let retried = self.api().transaction("retry_job", move |connection| {
-            Box::pin(create::retry(connection, write, of, id, quota))
-        });
-        retried.await
+        self.api().transaction("retry_job", call(create::retry, (*write, of, id, quota))).await
     }
 
     async fn cancel_job(&self, write: &WriteContext, id: JobId) -> Result<Cancelled> {
-        let write = *write;
-        let cancelled = self.history_transaction("cancel_job", move |connection| {
-            Box::pin(cancel::cancel(connection, write, id))
-        });
-        cancelled.await
+        self.history_transaction("cancel_job", call(cancel::cancel, (*write, id))).await
     }
 
     async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {

@@ -9,7 +9,7 @@ use super::channels::ChannelRow;
 use crate::domain::alert::grouping::GroupingRules;
 use crate::domain::channel::{Channel, ChannelConfig};
 use crate::domain::{AccountId, ChannelId, DeliveryId, ScheduleId, Timestamp};
-use crate::store::sql::access::{Access, Database};
+use crate::store::sql::access::{Access, Database, call};
 use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
@@ -28,23 +28,19 @@ impl<D: Database> ChannelStore for D {
         let (write, channel) = (*write, new.channel.clone());
         let config = self.encrypted_fields().seal_config(write.account, channel.id, &new.config);
         self.api()
-            .transaction("create_channel", move |connection| {
-                let (channel, config) = (channel.clone(), config.clone());
-                Box::pin(super::create_channel(connection, write, channel, config, most))
-            })
+            .transaction(
+                "create_channel",
+                call(super::create_channel, (write, channel, config, most)),
+            )
             .await
     }
 
     async fn channels(&self, account: AccountId) -> Result<Vec<Channel>> {
-        self.api()
-            .read("channels", move |connection| Box::pin(super::channels(connection, account)))
-            .await
+        self.api().read("channels", call(super::channels, (account,))).await
     }
 
     async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>> {
-        let found = self
-            .api()
-            .read("channel", move |connection| Box::pin(super::channel(connection, account, id)));
+        let found = self.api().read("channel", call(super::channel, (account, id)));
         let open = |row: ChannelRow| row.open(account, self.encrypted_fields());
         Ok(found.await?.map(open))
     }
@@ -65,19 +61,15 @@ impl<D: Database> ChannelStore for D {
             keeps_verified: change.keeps_verified,
         };
         self.api()
-            .transaction("change_channel", move |connection| {
-                Box::pin(super::change_channel(connection, write, id, revision, change.clone()))
-            })
+            .transaction(
+                "change_channel",
+                call(super::change_channel, (write, id, revision, change)),
+            )
             .await
     }
 
     async fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> Result<bool> {
-        let write = *write;
-        self.api()
-            .transaction("delete_channel", move |connection| {
-                Box::pin(super::delete_channel(connection, write, id))
-            })
-            .await
+        self.api().transaction("delete_channel", call(super::delete_channel, (*write, id))).await
     }
 
     async fn count_test(
@@ -86,11 +78,7 @@ impl<D: Database> ChannelStore for D {
         id: ChannelId,
         now: Timestamp,
     ) -> Result<TryAllowed> {
-        self.api()
-            .transaction("count_test", move |connection| {
-                Box::pin(super::count_test(connection, account, id, now))
-            })
-            .await
+        self.api().transaction("count_test", call(super::count_test, (account, id, now))).await
     }
 
     async fn verify_channel(
@@ -104,10 +92,10 @@ impl<D: Database> ChannelStore for D {
         let config =
             config.map(|config| self.encrypted_fields().seal_config(write.account, id, config));
         self.api()
-            .transaction("verify_channel", move |connection| {
-                let config = config.clone();
-                Box::pin(super::verify_channel(connection, write, id, revision, config))
-            })
+            .transaction(
+                "verify_channel",
+                call(super::verify_channel, (write, id, revision, config)),
+            )
             .await
     }
 
@@ -136,11 +124,7 @@ impl<D: Database> PreferenceStore for D {
         account: AccountId,
         schedule: ScheduleId,
     ) -> Result<Option<StoredPreference>> {
-        self.api()
-            .snapshot("preference", move |connection| {
-                Box::pin(super::preference(connection, account, schedule))
-            })
-            .await
+        self.api().snapshot("preference", call(super::preference, (account, schedule))).await
     }
 
     async fn set_preference(
@@ -149,11 +133,11 @@ impl<D: Database> PreferenceStore for D {
         schedule: ScheduleId,
         new: &NewPreference,
     ) -> Result<PreferenceSet> {
-        let (write, new) = (*write, new.clone());
         self.api()
-            .transaction("set_preference", move |connection| {
-                Box::pin(super::set_preference(connection, write, schedule, new.clone()))
-            })
+            .transaction(
+                "set_preference",
+                call(super::set_preference, (*write, schedule, new.clone())),
+            )
             .await
     }
 
@@ -164,9 +148,7 @@ impl<D: Database> PreferenceStore for D {
         limit: u32,
     ) -> Result<ChannelUses> {
         self.api()
-            .snapshot("channel_uses", move |connection| {
-                Box::pin(super::channel_uses(connection, account, channel, limit))
-            })
+            .snapshot("channel_uses", call(super::channel_uses, (account, channel, limit)))
             .await
     }
 }
@@ -174,9 +156,7 @@ impl<D: Database> PreferenceStore for D {
 #[async_trait]
 impl<D: Database> AlertStore for D {
     async fn alert_work(&self, now: Timestamp) -> Result<AlertWork> {
-        self.scheduler()
-            .read("alert_work", move |connection| Box::pin(super::alert_work(connection, now)))
-            .await
+        self.scheduler().read("alert_work", call(super::alert_work, (now,))).await
     }
 
     async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
@@ -204,9 +184,7 @@ impl<D: Database> AlertStore for D {
 
     async fn release_deliveries(&self, now: Timestamp) -> Result<u64> {
         self.scheduler()
-            .statement("release_deliveries", 1, move |connection| {
-                Box::pin(super::release_deliveries(connection, now))
-            })
+            .statement("release_deliveries", 1, call(super::release_deliveries, (now,)))
             .await
     }
 
@@ -224,36 +202,24 @@ impl<D: Database> AlertStore for D {
     }
 
     async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage> {
-        let query = query.clone();
-        self.api()
-            .snapshot("deliveries", move |connection| {
-                Box::pin(super::deliveries(connection, account, query.clone()))
-            })
-            .await
+        self.api().snapshot("deliveries", call(super::deliveries, (account, query.clone()))).await
     }
 
     async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>> {
-        self.api()
-            .snapshot("delivery", move |connection| {
-                Box::pin(super::delivery(connection, account, id))
-            })
-            .await
+        self.api().snapshot("delivery", call(super::delivery, (account, id))).await
     }
 
     async fn redeliver(&self, write: &WriteContext, id: DeliveryId) -> Result<Redelivered> {
-        let write = *write;
-        self.api()
-            .transaction("redeliver", move |connection| {
-                Box::pin(super::redeliver(connection, write, id))
-            })
-            .await
+        self.api().transaction("redeliver", call(super::redeliver, (*write, id))).await
     }
 
     async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64> {
         self.scheduler()
-            .batch("prune_deliveries", limit as usize, move |connection| {
-                Box::pin(super::prune_deliveries(connection, before, limit))
-            })
+            .batch(
+                "prune_deliveries",
+                limit as usize,
+                call(super::prune_deliveries, (before, limit)),
+            )
             .await
     }
 }

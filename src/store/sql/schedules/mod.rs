@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::account_lock::admit;
 use super::audit;
 use super::batch_rows::{batch_row, json};
@@ -89,9 +89,9 @@ impl<D: Database> ScheduleStore for D {
         from: Option<VersionId>,
         limit: u32,
     ) -> Result<VersionPage> {
-        let page = self.api().snapshot("schedule_versions", move |connection| {
-            Box::pin(versions::of_schedule(connection, account, id, from, limit))
-        });
+        let page = self
+            .api()
+            .snapshot("schedule_versions", call(versions::of_schedule, (account, id, from, limit)));
         let mut page = page.await?;
         for found in &mut page.versions {
             self.encrypted_fields().open_version(account, &mut found.version);
@@ -123,11 +123,7 @@ impl<D: Database> ScheduleStore for D {
     }
 
     async fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> Result<bool> {
-        let write = *write;
-        let deleted = self.history_transaction("delete_schedule", move |connection| {
-            Box::pin(delete(connection, write, id))
-        });
-        deleted.await
+        self.history_transaction("delete_schedule", call(delete, (*write, id))).await
     }
 
     async fn skips(

@@ -11,7 +11,7 @@ use super::statements::{
 use crate::domain::audit::Action;
 use crate::domain::{IdentityId, UserId};
 use crate::store::sql;
-use crate::store::sql::access::{Access, Database};
+use crate::store::sql::access::{Access, Database, call};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::signing;
@@ -34,21 +34,13 @@ impl<D: Database> IdentityStore for D {
         user: UserId,
         identity: &Identity,
     ) -> Result<IdentityLink> {
-        let (audit_context, identity) = (*audit_context, identity.clone());
         self.api()
-            .transaction("link_identity", move |connection| {
-                Box::pin(link(connection, audit_context, user, identity.clone()))
-            })
+            .transaction("link_identity", call(link, (*audit_context, user, identity.clone())))
             .await
     }
 
     async fn unlink_identities(&self, audit_context: &AuditContext, user: UserId) -> Result<bool> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("unlink_identities", move |connection| {
-                Box::pin(unlink(connection, audit_context, user))
-            })
-            .await
+        self.api().transaction("unlink_identities", call(unlink, (*audit_context, user))).await
     }
 
     async fn create_identity_user(

@@ -7,7 +7,7 @@ pub(in crate::store) mod statements;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::maintenance::{OldRows, prune};
 use super::signing;
 use crate::domain::token::TokenDigest;
@@ -93,11 +93,11 @@ impl<D: Database> UserStore for D {
         version: i64,
         password: &PasswordHash,
     ) -> Result<()> {
-        let password = password.clone();
         self.api()
-            .transaction("rehash_password", move |connection| {
-                Box::pin(logins::rehash_password(connection, user, version, password.clone()))
-            })
+            .transaction(
+                "rehash_password",
+                call(logins::rehash_password, (user, version, password.clone())),
+            )
             .await
     }
 
@@ -107,20 +107,17 @@ impl<D: Database> UserStore for D {
         user: UserId,
         disabled: bool,
     ) -> Result<bool> {
-        let audit_context = *audit_context;
         self.api()
-            .transaction("disable_user", move |connection| {
-                Box::pin(changes::disable_user(connection, audit_context, user, disabled))
-            })
+            .transaction(
+                "disable_user",
+                call(changes::disable_user, (*audit_context, user, disabled)),
+            )
             .await
     }
 
     async fn confirm_email(&self, audit_context: &AuditContext, user: UserId) -> Result<bool> {
-        let audit_context = *audit_context;
         self.api()
-            .transaction("confirm_email", move |connection| {
-                Box::pin(changes::confirm_email(connection, audit_context, user))
-            })
+            .transaction("confirm_email", call(changes::confirm_email, (*audit_context, user)))
             .await
     }
 
@@ -130,11 +127,11 @@ impl<D: Database> UserStore for D {
         user: UserId,
         is_operator: bool,
     ) -> Result<bool> {
-        let audit_context = *audit_context;
         self.api()
-            .transaction("set_operator", move |connection| {
-                Box::pin(changes::set_operator(connection, audit_context, user, is_operator))
-            })
+            .transaction(
+                "set_operator",
+                call(changes::set_operator, (*audit_context, user, is_operator)),
+            )
             .await
     }
 
@@ -144,11 +141,11 @@ impl<D: Database> UserStore for D {
         user: UserId,
         display: TimeDisplay,
     ) -> Result<bool> {
-        let audit_context = *audit_context;
         self.api()
-            .transaction("set_time_display", move |connection| {
-                Box::pin(changes::set_time_display(connection, audit_context, user, display))
-            })
+            .transaction(
+                "set_time_display",
+                call(changes::set_time_display, (*audit_context, user, display)),
+            )
             .await
     }
 
@@ -170,11 +167,8 @@ impl<D: Database> UserStore for D {
         user: UserId,
         change: MemberChange,
     ) -> Result<MemberChanged> {
-        let write = *write;
         self.api()
-            .transaction("change_member", move |connection| {
-                Box::pin(changes::change_member(connection, write, user, change))
-            })
+            .transaction("change_member", call(changes::change_member, (*write, user, change)))
             .await
     }
 
@@ -183,11 +177,11 @@ impl<D: Database> UserStore for D {
         write: &WriteContext,
         invitation: &NewInvitation,
     ) -> Result<bool> {
-        let (write, invitation) = (*write, invitation.clone());
         self.api()
-            .transaction("create_invitation", move |connection| {
-                Box::pin(changes::create_invitation(connection, write, invitation.clone()))
-            })
+            .transaction(
+                "create_invitation",
+                call(changes::create_invitation, (*write, invitation.clone())),
+            )
             .await
     }
 
@@ -196,11 +190,8 @@ impl<D: Database> UserStore for D {
     }
 
     async fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> Result<bool> {
-        let write = *write;
         self.api()
-            .transaction("delete_invitation", move |connection| {
-                Box::pin(changes::delete_invitation(connection, write, id))
-            })
+            .transaction("delete_invitation", call(changes::delete_invitation, (*write, id)))
             .await
     }
 
@@ -210,20 +201,17 @@ impl<D: Database> UserStore for D {
         user: UserId,
         digest: TokenDigest,
     ) -> Result<Option<AccountId>> {
-        let audit_context = *audit_context;
         self.api()
-            .transaction("accept_invitation", move |connection| {
-                Box::pin(changes::accept_invitation(connection, audit_context, user, digest))
-            })
+            .transaction(
+                "accept_invitation",
+                call(changes::accept_invitation, (*audit_context, user, digest)),
+            )
             .await
     }
 
     async fn create_session(&self, now: Timestamp, session: &NewSession) -> Result<bool> {
-        let session = session.clone();
         self.api()
-            .transaction("create_session", move |connection| {
-                Box::pin(logins::create_session(connection, now, session.clone()))
-            })
+            .transaction("create_session", call(logins::create_session, (now, session.clone())))
             .await
     }
 
@@ -244,9 +232,7 @@ impl<D: Database> UserStore for D {
         expires_at: Timestamp,
     ) -> Result<()> {
         self.api()
-            .transaction("extend_session", move |connection| {
-                Box::pin(logins::extend_session(connection, now, id, expires_at))
-            })
+            .transaction("extend_session", call(logins::extend_session, (now, id, expires_at)))
             .await
     }
 
@@ -256,20 +242,14 @@ impl<D: Database> UserStore for D {
         user: UserId,
         which: SessionEnding,
     ) -> Result<()> {
-        let audit_context = *audit_context;
         self.api()
-            .transaction("end_sessions", move |connection| {
-                Box::pin(logins::end_sessions(connection, audit_context, user, which))
-            })
+            .transaction("end_sessions", call(logins::end_sessions, (*audit_context, user, which)))
             .await
     }
 
     async fn create_reset(&self, now: Timestamp, reset: &NewReset) -> Result<bool> {
-        let reset = reset.clone();
         self.api()
-            .transaction("create_reset", move |connection| {
-                Box::pin(logins::create_reset(connection, now, reset.clone()))
-            })
+            .transaction("create_reset", call(logins::create_reset, (now, reset.clone())))
             .await
     }
 
