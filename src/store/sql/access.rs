@@ -58,6 +58,7 @@ work_functions! {
     (a: A, b: B)
     (a: A, b: B, c: C)
     (a: A, b: B, c: C, d: D)
+    (a: A, b: B, c: C, d: D, e: E)
 }
 
 /// Returns the unit of work that calls a function with a clone of the arguments.
@@ -250,6 +251,15 @@ pub(in crate::store) trait Access: Send + Sync {
         query: Query<T>,
     ) -> impl Future<Output = Result<Option<T>>> + Send {
         self.read(operation, move |connection| Box::pin(query.clone().fetch_optional(connection)))
+    }
+
+    /// Returns the row of a query that always returns one.
+    fn one<T: ReadRow>(
+        &self,
+        operation: &'static str,
+        query: Query<T>,
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.read(operation, move |connection| Box::pin(query.clone().fetch_one(connection)))
     }
 
     /// Returns the value of the first row of a query, if there is one.

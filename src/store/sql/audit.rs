@@ -77,31 +77,20 @@ async fn insert(
 #[async_trait]
 impl<D: Database> AuditStore for D {
     async fn enter_rotation(&self, audit_context: &AuditContext) -> Result<()> {
-        let (write, key) =
-            (audit_context.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
-        self.api()
-            .transaction(
-                "enter_rotation",
-                call(record, (write, Action::SecretsRotated, [key.clone()])),
-            )
-            .await
+        let key = self.encrypted_fields().sealer.first().to_owned();
+        let entry = (audit_context.on(INSTALLATION), Action::SecretsRotated, [key]);
+        self.api().transaction("enter_rotation", call(record, entry)).await
     }
 
     async fn enter_restoration(&self, audit_context: &AuditContext) -> Result<()> {
-        self.api()
-            .transaction(
-                "enter_restoration",
-                call(
-                    record,
-                    (audit_context.on(INSTALLATION), Action::StoreRestored, [audit_context.now]),
-                ),
-            )
-            .await
+        let until = audit_context.now;
+        let entry = (audit_context.on(INSTALLATION), Action::StoreRestored, [until]);
+        self.api().transaction("enter_restoration", call(record, entry)).await
     }
 
     async fn enter_reading(&self, write: &WriteContext, how: Action) -> Result<()> {
-        let write = *write;
-        self.api().transaction("enter_reading", call(record, (write, how, [write.account]))).await
+        let entry = (*write, how, [write.account]);
+        self.api().transaction("enter_reading", call(record, entry)).await
     }
 
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {

@@ -36,9 +36,8 @@ impl<D: Database> IdempotencyStore for D {
         reservation: &Reservation,
     ) -> Result<Reserved> {
         let (new, encrypted_fields) = (*reservation, self.encrypted_fields().clone());
-        self.api()
-            .transaction("reserve", call(reserve, (encrypted_fields, account, now, new)))
-            .await
+        let reserve = call(reserve, (encrypted_fields, account, now, new));
+        self.api().transaction("reserve", reserve).await
     }
 
     async fn keep_answer(

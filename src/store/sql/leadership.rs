@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use sqlx::FromRow;
 
 use super::access::{Access, Database, call};
+use super::query::execute_all;
 use super::shards;
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -99,15 +100,7 @@ impl<D: Database> LeadershipStore for D {
         let end = sql::query("DELETE FROM replicas WHERE alive_until < $1").bind(now.minus(KEPT));
         let renew = sql::query(RENEW).bind(lease.name.clone()).bind(lease.is_cut_off);
         let renew = renew.bind(lease.without_cluster).bind(lease.without_queue).bind(lease.until);
-        let renewed = self.scheduler().transaction("renew_replica", move |connection| {
-            let (end, renew) = (end.clone(), renew.clone());
-            Box::pin(async move {
-                end.execute(connection).await?;
-                renew.execute(connection).await?;
-                Ok(())
-            })
-        });
-        renewed.await
+        self.scheduler().transaction("renew_replica", call(execute_all, ([end, renew],))).await
     }
 
     async fn end_replica(&self, name: &str) -> Result<()> {
@@ -135,9 +128,8 @@ impl<D: Database> LeadershipStore for D {
         let replace = sql::query_scalar(REPLACE).bind(shard).bind(seen.0);
         let replace = replace.bind(replica.to_owned()).bind(now);
         let replaced = self.scheduler().statement("replace_leader", 1, move |connection| {
-            let replace = replace.clone();
-            Box::pin(async move { Ok(replace.fetch_optional(connection).await?.map(Epoch)) })
+            Box::pin(replace.clone().fetch_optional(connection))
         });
-        replaced.await
+        Ok(replaced.await?.map(Epoch))
     }
 }

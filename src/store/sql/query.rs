@@ -125,6 +125,17 @@ impl Query {
     }
 }
 
+/// Runs statements one after the other.
+pub(in crate::store) async fn execute_all<const N: usize>(
+    connection: &mut Connection<'_>,
+    statements: [Query; N],
+) -> SqlResult<()> {
+    for statement in statements {
+        statement.execute(connection).await?;
+    }
+    Ok(())
+}
+
 impl<T: ReadRow> Query<T> {
     /// Returns the rows one by one, as they arrive.
     pub(in crate::store) fn fetch<'e>(

@@ -101,13 +101,8 @@ impl<D: Upkept> UpkeepStore for D {
         now: Timestamp,
         limit: u32,
     ) -> Result<u64> {
-        self.scheduler()
-            .batch(
-                "prune_account",
-                limit as usize,
-                call(prune_account, (account, before, now, limit)),
-            )
-            .await
+        let prune = call(prune_account, (account, before, now, limit));
+        self.scheduler().batch("prune_account", limit as usize, prune).await
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64> {
@@ -125,11 +120,8 @@ impl<D: Upkept> UpkeepStore for D {
     }
 
     async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting> {
-        let waiting = self.scheduler().read("waiting", move |connection| {
-            let query = sql::query_as(waiting(connection.dialect())).bind(now);
-            Box::pin(query.bind(i64::from(cap)).fetch_one(connection))
-        });
-        waiting.await
+        let query = sql::query_as(waiting(D::DIALECT)).bind(now).bind(i64::from(cap));
+        self.scheduler().one("waiting", query).await
     }
 }
 

@@ -13,7 +13,6 @@ use super::connection::Connection;
 use super::fault::SqlResult;
 use super::hex::Hex;
 use super::rows::account_columns;
-use super::signing;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::{
@@ -26,21 +25,9 @@ pub(in crate::store) use changes::insert_account;
 #[async_trait]
 impl<D: Database> AccountStore for D {
     async fn create_account(&self, write: &WriteContext, name: &str, plan: &str) -> Result<bool> {
-        let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
         let encrypted_fields = self.encrypted_fields().clone();
-        let created = self.api().transaction("create_account", move |connection| {
-            let (encrypted_fields, name, plan) =
-                (encrypted_fields.clone(), name.clone(), plan.clone());
-            Box::pin(async move {
-                let is_new = changes::create_account(connection, write, name, plan).await?;
-                if is_new {
-                    signing::make_first(connection, &encrypted_fields, write.account, write.now)
-                        .await?;
-                }
-                Ok(is_new)
-            })
-        });
-        created.await
+        let new = (encrypted_fields, *write, name.to_owned(), plan.to_owned());
+        self.api().transaction("create_account", call(changes::create_account, new)).await
     }
 
     async fn accounts(&self) -> Result<Vec<Account>> {
@@ -54,10 +41,7 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
-        let counted = self.api().read("usage", move |connection| {
-            Box::pin(changes::counted(id, now).fetch_one(connection))
-        });
-        counted.await.map(changes::used)
+        self.api().one("usage", changes::counted(id, now)).await.map(changes::used)
     }
 
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
@@ -65,9 +49,8 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn set_plan(&self, write: &WriteContext, plan: &str) -> Result<bool> {
-        let (write, plan) = (*write, plan.to_owned());
-        let is_there =
-            self.api().transaction("set_plan", call(changes::set_plan, (write, plan))).await?;
+        let set = call(changes::set_plan, (*write, plan.to_owned()));
+        let is_there = self.api().transaction("set_plan", set).await?;
         if is_there {
             // Even if nothing has changed: the replica may have died in an earlier call, before
             // this.
@@ -77,11 +60,8 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn set_suspended(&self, write: &WriteContext, suspended: bool) -> Result<bool> {
-        let write = *write;
-        let is_there = self
-            .api()
-            .transaction("set_suspended", call(changes::set_suspended, (write, suspended)))
-            .await?;
+        let set = call(changes::set_suspended, (*write, suspended));
+        let is_there = self.api().transaction("set_suspended", set).await?;
         if is_there {
             // Even if nothing has changed: the replica may have died in an earlier call, before
             // this.
@@ -91,17 +71,13 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>> {
-        let known = json(known);
-        let plans = self.api().read("plans_beside", move |connection| {
-            let known_plan = connection.dialect().among("plan", Of::Text, "$1");
-            let query = format!(
-                "SELECT DISTINCT plan FROM accounts WHERE NOT ({known_plan})
-                 ORDER BY plan LIMIT 20"
-            );
-            let query = sql::query_scalar(AssertSqlSafe(query)).bind(known.clone());
-            Box::pin(query.fetch_all(connection))
-        });
-        plans.await
+        let known_plan = D::DIALECT.among("plan", Of::Text, "$1");
+        let query = format!(
+            "SELECT DISTINCT plan FROM accounts WHERE NOT ({known_plan})
+             ORDER BY plan LIMIT 20"
+        );
+        let query = sql::query_scalar(AssertSqlSafe(query)).bind(json(known));
+        self.api().scalars("plans_beside", query).await
     }
 
     async fn create_key(&self, write: &WriteContext, key: &NewKey) -> Result<KeyCreated> {

@@ -6,8 +6,6 @@ pub(in crate::store) mod list;
 pub(in crate::store) mod overlap;
 pub(in crate::store) mod tickets;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
 use super::access::{Access, Database, call};
@@ -34,9 +32,8 @@ impl<D: Database> JobStore for D {
         let (write, job) = (*write, *job);
         let is_plain = quota.is_none() && write.idempotency.is_none();
         if is_plain && D::DIALECT == Dialect::Postgres {
-            let created =
-                self.api().statement("create_job", 1, call(create::trigger_at_once, (write, job)));
-            return created.await;
+            let create = call(create::trigger_at_once, (write, job));
+            return self.api().statement("create_job", 1, create).await;
         }
         self.api().transaction("create_job", call(create::trigger, (write, job, quota))).await
     }
@@ -56,30 +53,20 @@ impl<D: Database> JobStore for D {
     }
 
     async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
-        let encrypted_fields = self.encrypted_fields().clone();
-        let found = self.api().snapshot("job", move |connection| {
-            let encrypted_fields = encrypted_fields.clone();
-            Box::pin(async move { read(connection, &encrypted_fields, account, id).await })
-        });
-        found.await
+        let wanted = (self.encrypted_fields().clone(), account, id);
+        self.api().snapshot("job", call(read, wanted)).await
     }
 
     async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
-        let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
-        let page = self.api().snapshot("jobs", move |connection| {
-            let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
-            Box::pin(
-                async move { list::list(connection, &encrypted_fields, account, &query).await },
-            )
-        });
-        page.await
+        let wanted = (self.encrypted_fields().clone(), account, query.clone());
+        self.api().snapshot("jobs", call(list::list, wanted)).await
     }
 }
 
 /// Reads a job and its attempts on one snapshot.
 async fn read(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
     account: AccountId,
     id: JobId,
 ) -> SqlResult<Option<(Job, Vec<Attempt>)>> {

@@ -291,14 +291,14 @@ pub(in crate::store) async fn unverify_channel(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ChannelId,
-    trouble: &str,
+    trouble: String,
 ) -> SqlResult<bool> {
     if !lock(connection, write.account).await? {
         return Ok(false);
     }
     let Some(held) = hold(connection, write.account, id).await? else { return Ok(false) };
     if held.verified {
-        lose_verified(connection, write, id, trouble).await?;
+        lose_verified(connection, write, id, &trouble).await?;
     }
     Ok(true)
 }

@@ -3,6 +3,8 @@
 //! The transaction of the claim records the try before anything is sent. If the notifier dies, the
 //! claim ends at its time limit, and the next claim records the try as lost.
 
+use std::sync::Arc;
+
 use sqlx::AssertSqlSafe;
 
 use super::chosen_deliveries::{ChosenDeliveries, FoundDelivery};
@@ -29,7 +31,7 @@ const LOOKS: usize = 5;
 pub(in crate::store) async fn claim_deliveries(
     connection: &mut Connection<'_>,
     claim: DeliveryClaim,
-    corrupt_rows: &CorruptRows,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<(Vec<SealedDelivery>, u64)> {
     let picked = pick(connection, &claim).await?;
     if picked.is_empty() {
@@ -42,7 +44,7 @@ pub(in crate::store) async fn claim_deliveries(
         due.into_iter().partition(|delivery| delivery.hopeless().is_some());
     fail(connection, &failed, claim.now).await?;
     take(connection, &taken, &claim).await?;
-    Ok((contents(connection, taken, claim.now, corrupt_rows).await?, failed.len() as u64))
+    Ok((contents(connection, taken, claim.now, &corrupt_rows).await?, failed.len() as u64))
 }
 
 /// Returns a few due deliveries of each channel that is not busy, without locking them. A channel,

@@ -27,12 +27,8 @@ impl<D: Database> ChannelStore for D {
     ) -> Result<ChannelCreated> {
         let (write, channel) = (*write, new.channel.clone());
         let config = self.encrypted_fields().seal_config(write.account, channel.id, &new.config);
-        self.api()
-            .transaction(
-                "create_channel",
-                call(super::create_channel, (write, channel, config, most)),
-            )
-            .await
+        let create = call(super::create_channel, (write, channel, config, most));
+        self.api().transaction("create_channel", create).await
     }
 
     async fn channels(&self, account: AccountId) -> Result<Vec<Channel>> {
@@ -60,12 +56,8 @@ impl<D: Database> ChannelStore for D {
             config: change.config.as_ref().map(seal),
             keeps_verified: change.keeps_verified,
         };
-        self.api()
-            .transaction(
-                "change_channel",
-                call(super::change_channel, (write, id, revision, change)),
-            )
-            .await
+        let change = call(super::change_channel, (write, id, revision, change));
+        self.api().transaction("change_channel", change).await
     }
 
     async fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> Result<bool> {
@@ -91,12 +83,8 @@ impl<D: Database> ChannelStore for D {
         let write = *write;
         let config =
             config.map(|config| self.encrypted_fields().seal_config(write.account, id, config));
-        self.api()
-            .transaction(
-                "verify_channel",
-                call(super::verify_channel, (write, id, revision, config)),
-            )
-            .await
+        let verify = call(super::verify_channel, (write, id, revision, config));
+        self.api().transaction("verify_channel", verify).await
     }
 
     async fn unverify_channel(
@@ -105,15 +93,8 @@ impl<D: Database> ChannelStore for D {
         id: ChannelId,
         trouble: &str,
     ) -> Result<bool> {
-        let (write, trouble) = (*write, Arc::<str>::from(trouble));
-        self.api()
-            .transaction("unverify_channel", move |connection| {
-                let trouble = trouble.clone();
-                Box::pin(
-                    async move { super::unverify_channel(connection, write, id, &trouble).await },
-                )
-            })
-            .await
+        let unverify = call(super::unverify_channel, (*write, id, trouble.to_owned()));
+        self.api().transaction("unverify_channel", unverify).await
     }
 }
 
@@ -133,12 +114,8 @@ impl<D: Database> PreferenceStore for D {
         schedule: ScheduleId,
         new: &NewPreference,
     ) -> Result<PreferenceSet> {
-        self.api()
-            .transaction(
-                "set_preference",
-                call(super::set_preference, (*write, schedule, new.clone())),
-            )
-            .await
+        let set = call(super::set_preference, (*write, schedule, new.clone()));
+        self.api().transaction("set_preference", set).await
     }
 
     async fn channel_uses(
@@ -147,9 +124,8 @@ impl<D: Database> PreferenceStore for D {
         channel: ChannelId,
         limit: u32,
     ) -> Result<ChannelUses> {
-        self.api()
-            .snapshot("channel_uses", call(super::channel_uses, (account, channel, limit)))
-            .await
+        let channel = call(super::channel_uses, (account, channel, limit));
+        self.api().snapshot("channel_uses", channel).await
     }
 }
 
@@ -160,45 +136,29 @@ impl<D: Database> AlertStore for D {
     }
 
     async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
-        let (rules, corrupt_rows) = (*rules, self.corrupt_rows().clone());
-        self.scheduler()
-            .batch("relay", limit as usize, move |connection| {
-                let corrupt_rows = corrupt_rows.clone();
-                Box::pin(
-                    async move { super::relay(connection, now, limit, rules, &corrupt_rows).await },
-                )
-            })
-            .await
+        let relay = call(super::relay, (now, limit, *rules, self.corrupt_rows().clone()));
+        self.scheduler().batch("relay", limit as usize, relay).await
     }
 
     async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries> {
-        let (claim, corrupt_rows) = (claim.clone(), self.corrupt_rows().clone());
-        let claimed = self.scheduler().transaction("claim_deliveries", move |connection| {
-            let (claim, corrupt_rows) = (claim.clone(), corrupt_rows.clone());
-            Box::pin(async move { super::claim_deliveries(connection, claim, &corrupt_rows).await })
-        });
+        let take = call(super::claim_deliveries, (claim.clone(), self.corrupt_rows().clone()));
+        let claimed = self.scheduler().transaction("claim_deliveries", take);
         let (sealed, undeliverable) = claimed.await?;
         let taken = sealed.into_iter().map(|one| one.open(self.encrypted_fields())).collect();
         Ok(ClaimedDeliveries { taken, undeliverable })
     }
 
     async fn release_deliveries(&self, now: Timestamp) -> Result<u64> {
-        self.scheduler()
-            .statement("release_deliveries", 1, call(super::release_deliveries, (now,)))
-            .await
+        let release = call(super::release_deliveries, (now,));
+        self.scheduler().statement("release_deliveries", 1, release).await
     }
 
     async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>> {
         if ends.is_empty() {
             return Ok(Vec::new());
         }
-        let ends: Arc<[TryEnd]> = ends.into();
-        self.scheduler()
-            .batch("complete_tries", ends.len(), move |connection| {
-                let ends = ends.clone();
-                Box::pin(async move { super::complete_tries(connection, now, &ends).await })
-            })
-            .await
+        let complete = call(super::complete_tries, (now, Arc::from(ends)));
+        self.scheduler().batch("complete_tries", ends.len(), complete).await
     }
 
     async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage> {
@@ -214,12 +174,7 @@ impl<D: Database> AlertStore for D {
     }
 
     async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64> {
-        self.scheduler()
-            .batch(
-                "prune_deliveries",
-                limit as usize,
-                call(super::prune_deliveries, (before, limit)),
-            )
-            .await
+        let prune = call(super::prune_deliveries, (before, limit));
+        self.scheduler().batch("prune_deliveries", limit as usize, prune).await
     }
 }

@@ -72,14 +72,8 @@ impl<D: Database> ScheduleStore for D {
     }
 
     async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
-        let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
-        let page = self.api().snapshot("schedules", move |connection| {
-            let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
-            Box::pin(
-                async move { list::list(connection, &encrypted_fields, account, &query).await },
-            )
-        });
-        page.await
+        let wanted = (self.encrypted_fields().clone(), account, query.clone());
+        self.api().snapshot("schedules", call(list::list, wanted)).await
     }
 
     async fn schedule_versions(
@@ -89,10 +83,8 @@ impl<D: Database> ScheduleStore for D {
         from: Option<VersionId>,
         limit: u32,
     ) -> Result<VersionPage> {
-        let page = self
-            .api()
-            .snapshot("schedule_versions", call(versions::of_schedule, (account, id, from, limit)));
-        let mut page = page.await?;
+        let read = call(versions::of_schedule, (account, id, from, limit));
+        let mut page = self.api().snapshot("schedule_versions", read).await?;
         for found in &mut page.versions {
             self.encrypted_fields().open_version(account, &mut found.version);
         }
@@ -114,12 +106,8 @@ impl<D: Database> ScheduleStore for D {
         let (write, mut change) = (*write, change.clone());
         change.version =
             change.version.map(|version| self.encrypted_fields().seal(write.account, &version));
-        let change = Arc::new(change);
-        let changed = self.api().transaction("change_schedule", move |connection| {
-            let change = change.clone();
-            Box::pin(async move { change::change(connection, write, id, &change).await })
-        });
-        changed.await
+        let change = call(change::change, (write, id, Arc::new(change)));
+        self.api().transaction("change_schedule", change).await
     }
 
     async fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> Result<bool> {
