@@ -8,8 +8,8 @@ use super::connection::{Connection, Dialect};
 use super::fault::{Fault, SqlResult};
 use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
-use crate::domain::AccountId;
-use crate::store::corrupt_rows::CorruptRows;
+use crate::domain::{AccountId, JobId};
+use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{Result, Sealer, StoreErrorKind};
 
@@ -346,6 +346,21 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     /// The cipher of secret columns.
     fn encrypted_fields(&self) -> &EncryptedFields {
         &self.shared().encrypted_fields
+    }
+
+    /// Returns the rows of a query on jobs that can be read, and logs the others.
+    fn readable_jobs<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        query: Query<ReadableRow<JobId, T>>,
+    ) -> impl Future<Output = Result<Vec<T>>> + Send
+    where
+        ReadableRow<JobId, T>: ReadRow,
+    {
+        async move {
+            let rows = self.executor().all(operation, query).await?;
+            Ok(self.corrupt_rows().leave_out("job", rows))
+        }
     }
 
     /// The log of corrupt rows.

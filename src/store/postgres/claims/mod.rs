@@ -23,13 +23,14 @@ use crate::runtime::faults;
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::erasure::GOING;
+use crate::store::sql::access::{Access, Database, call};
+use crate::store::sql::erasure::aborts;
 use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::unfit;
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
-    Result, Unreadable,
+    Result, Unreadable, sql,
 };
 
 /// A claimed job: its data, or the reason why its row cannot be read.
@@ -185,6 +186,9 @@ const CLAIMS_OF: &str = "
     FROM executors AS e JOIN runs AS r ON r.claimed_by = e.id AND r.status = 1
     WHERE e.id = $1 AND r.attempt_started_at < $2";
 
+/// The running jobs that a user has cancelled.
+const CANCELLED: &str = "SELECT id FROM runs WHERE stop = 2 AND status = 1";
+
 #[async_trait]
 impl ClaimStore for PostgresStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
@@ -196,29 +200,13 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
-        let over = now.minus(LEASE_KEPT);
-        self.executor
-            .run("renew", Within::Statement, move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query(RENEW).bind(executor).bind(until).bind(over);
-                    query.execute(connection).await?;
-                    Ok(())
-                })
-            })
-            .await
+        let renew = sql::query(RENEW).bind(executor).bind(until).bind(now.minus(LEASE_KEPT));
+        self.executor.execute("renew", 1, renew).await?;
+        Ok(())
     }
 
     async fn aborts(&self) -> Result<Aborts> {
-        self.executor
-            .run("aborts", Within::Statement, |connection| {
-                Box::pin(async move {
-                    let query = "SELECT id FROM runs WHERE stop = 2 AND status = 1";
-                    let jobs = sqlx::query_scalar(query).fetch_all(&mut *connection).await?;
-                    let accounts = sqlx::query_scalar(GOING).fetch_all(connection).await?;
-                    Ok(Aborts { jobs, accounts })
-                })
-            })
-            .await
+        self.executor.read("aborts", call(aborts, (CANCELLED,))).await
     }
 
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
@@ -253,15 +241,9 @@ impl ClaimStore for PostgresStore {
         limit: u32,
     ) -> Result<Vec<Ticket>> {
         let (start, job) = after.unwrap_or(FIRST);
-        let rows = self.executor.run("late", Within::Statement, move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query_as(faults::statement("late", LATE)).bind(before);
-                let query = query.bind(i64::from(limit)).bind(start).bind(job);
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        let query = sql::query_as(faults::statement("late", LATE)).bind(before);
+        let query = query.bind(i64::from(limit)).bind(start).bind(job);
+        self.readable_jobs("late", query).await
     }
 
     async fn late_of_each(
@@ -277,26 +259,13 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
-        let rows = self.executor.run("expired", Within::Statement, move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query_as(faults::statement("expired", EXPIRED)).bind(before);
-                let query = query.bind(i64::from(limit));
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        let query = sql::query_as(faults::statement("expired", EXPIRED)).bind(before);
+        self.readable_jobs("expired", query.bind(i64::from(limit))).await
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
-        let rows = self.executor.run("claims_of", Within::Statement, move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query_as(CLAIMS_OF).bind(executor).bind(before);
-                Ok(query.fetch_all(connection).await?)
-            })
-        });
-        let rows: Vec<ReadableRow<JobId, _>> = rows.await?;
-        Ok(self.shared.corrupt_rows.leave_out("job", rows))
+        let query = sql::query_as(CLAIMS_OF).bind(executor).bind(before);
+        self.readable_jobs("claims_of", query).await
     }
 }
 
