@@ -69,9 +69,8 @@ async fn insert(
         .bind(action)
         .bind(write.author.origin.to_string())
         .bind(json(&entries))
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 #[async_trait]

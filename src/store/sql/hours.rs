@@ -135,8 +135,7 @@ pub(in crate::store::sql) async fn count_cancelled(
         Dialect::Postgres => query.bind(lane(*first)),
         Dialect::Sqlite => query,
     };
-    query.execute(connection).await?;
-    Ok(())
+    query.run(connection).await
 }
 
 /// Returns the statement that adds cancelled jobs to their hours. Parameters: the jobs and, in

@@ -179,9 +179,8 @@ async fn take(
     .bind(new.request.to_vec())
     .bind(holder(new.idempotency))
     .bind(now)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Gives the key of a call that took effect to the call that answers for it.
@@ -194,9 +193,8 @@ async fn take_over(
         .bind(idempotency.key)
         .bind(account)
         .bind(holder(idempotency))
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 fn holder(idempotency: Idempotency) -> Vec<u8> {

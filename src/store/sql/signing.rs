@@ -98,9 +98,8 @@ pub(in crate::store) async fn make_first(
     .bind(account)
     .bind(secret)
     .bind(created_at)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Adds a secret that signs beside the newest one, until that expires.

@@ -87,9 +87,8 @@ async fn forget_month(connection: &mut Connection<'_>, write: WriteContext) -> S
     .bind(write.account)
     .bind(-month)
     .bind(reserved)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Suspends or resumes an account. In PostgreSQL, this does not wait for work that was admitted

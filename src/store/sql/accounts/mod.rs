@@ -146,6 +146,5 @@ async fn note_uses(connection: &mut Connection<'_>, uses: String) -> SqlResult<(
          WHERE api_keys.id = r.id AND api_keys.account_id = r.account_id
            AND (last_used_at IS NULL OR last_used_at < r.used_at)"
     );
-    sql::query(AssertSqlSafe(statement)).bind(uses).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(uses).run(connection).await
 }

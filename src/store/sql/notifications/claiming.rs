@@ -19,6 +19,7 @@ use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
+use crate::store::sql::query::write_rows;
 
 /// The maximum number of due deliveries that one query reads to find a few of each channel.
 const LOOKED_AT: i64 = 2_000;
@@ -215,17 +216,14 @@ async fn fail(
         Some(FailedRow { id, error_code: code.as_str(), error_message: message })
     };
     let failed: Vec<_> = failed.iter().filter_map(row).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    let statement = format!(
-        "UPDATE notification_deliveries SET status = 4, wake_at = NULL, claimed_by = NULL,
-             completed_at = $2, error_code = r.error_code, error_message = r.error_message
-         FROM {} WHERE notification_deliveries.id = r.id",
-        connection.dialect().rows::<FailedRow>("$1")
-    );
-    sql::query(AssertSqlSafe(statement)).bind(json(&failed)).bind(now).execute(connection).await?;
-    Ok(())
+    let statement = |rows: &str| {
+        format!(
+            "UPDATE notification_deliveries SET status = 4, wake_at = NULL, claimed_by = NULL,
+                 completed_at = $2, error_code = r.error_code, error_message = r.error_message
+             FROM {rows} WHERE notification_deliveries.id = r.id"
+        )
+    };
+    write_rows(connection, &failed, Some(now), statement).await
 }
 
 /// Claims the deliveries until `claim.until`, and counts the try of each.
@@ -252,9 +250,8 @@ async fn take(
         .bind(claim.until)
         .bind(DeliveryError::NotifierLost.as_str())
         .bind(LOST)
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 /// Ends all claims at `now`. Returns the number of claims.

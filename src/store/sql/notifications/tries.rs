@@ -141,8 +141,7 @@ async fn insert(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> SqlResult<
          FROM {} WHERE true ON CONFLICT (delivery_id, number) DO NOTHING",
         connection.dialect().rows::<TryRow>("$1")
     );
-    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).run(connection).await
 }
 
 /// Updates the deliveries, and ends their claims.
@@ -154,8 +153,7 @@ async fn update(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> SqlResult<
          FROM {} WHERE notification_deliveries.id = r.delivery_id",
         connection.dialect().rows::<TryRow>("$1")
     );
-    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).run(connection).await
 }
 
 /// Pauses the channels that asked for a pause, and postpones the deliveries that wait for them.

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database, call};
-use super::account_lock::admit;
+use super::account_lock::{admit, admit_more};
 use super::audit;
 use super::batch_rows::{batch_row, json};
 use super::connection::{Connection, Dialect};
@@ -49,7 +49,9 @@ impl<D: Database> ScheduleStore for D {
         let created = self.api().batch("create_schedules", count, move |connection| {
             let (ids, inserts) = (ids.clone(), [&versions, &schedules, &states].map(Clone::clone));
             Box::pin(async move {
-                if let Some(current) = admit_schedules(connection, write, ids.len(), most).await? {
+                if let Some(current) =
+                    admit_more(connection, write.account, "schedules", ids.len(), most).await?
+                {
                     return Ok(Created::TooMany { current });
                 }
                 for insert in inserts {
@@ -134,29 +136,6 @@ const ROW: &str = concat!(
       WHERE s.id = $1 AND s.account_id = $2
         AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
 );
-
-/// Locks the account and, if `most` limits its schedules, counts them. Returns their number if
-/// `count` more would exceed the limit.
-///
-/// A transaction that counts takes the exclusive lock, so that concurrent ones count one after the
-/// other.
-async fn admit_schedules(
-    connection: &mut Connection<'_>,
-    write: WriteContext,
-    count: usize,
-    most: Option<u64>,
-) -> SqlResult<Option<u64>> {
-    let dialect = connection.dialect();
-    let Some(most) = most else {
-        admit(connection, write.account, dialect.shared_lock()).await?;
-        return Ok(None);
-    };
-    admit(connection, write.account, dialect.exclusive_lock()).await?;
-    let query = sql::query_scalar("SELECT count(*) FROM schedules WHERE account_id = $1");
-    let current: i64 = query.bind(write.account).fetch_one(connection).await?;
-    let current = current.unsigned_abs();
-    Ok((current + count as u64 > most).then_some(current))
-}
 
 batch_row! {
     /// A row of `schedules` and its row of `schedule_state`.

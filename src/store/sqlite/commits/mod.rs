@@ -212,8 +212,7 @@ async fn keep_attempts(
     if rows.is_empty() {
         return Ok(());
     }
-    sql::query(KEEP).bind(json_rows(&rows)).execute(connection).await?;
-    Ok(())
+    sql::query(KEEP).bind(json_rows(&rows)).run(connection).await
 }
 
 const FORGET: &str = "

@@ -37,6 +37,5 @@ pub(in crate::store::sqlite) async fn count_runs(
         (shard.0, hex(&schedule), run_at.as_millis(), status_code(status), succeeded, failures)
     };
     let rows = json_rows(&schedules.into_iter().map(row).collect::<Vec<_>>());
-    sql::query(COUNT_RUNS).bind(rows).execute(connection).await?;
-    Ok(())
+    sql::query(COUNT_RUNS).bind(rows).run(connection).await
 }

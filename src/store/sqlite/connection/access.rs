@@ -46,7 +46,7 @@ impl Access for SqliteConnections {
                 reader.done(outcome)
             }
             Scope::Statement | Scope::Transaction | Scope::ImpatientTransaction => {
-                let written = self.writer.try_write(rows, move |connection| {
+                let written = self.writer.write(rows, move |connection| {
                     Box::pin(async move { work(&mut Connection::from(connection)).await })
                 });
                 written.await
