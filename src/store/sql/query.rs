@@ -156,7 +156,10 @@ pub(in crate::store) async fn write_rows<R: BatchRow>(
     }
     let text = statement(&connection.dialect().rows::<R>("$1"));
     let query = query(AssertSqlSafe(text)).bind(json(rows));
-    let query = now.into_iter().fold(query, Query::bind);
+    let query = match now {
+        Some(now) => query.bind(now),
+        None => query,
+    };
     query.run(connection).await
 }
 

@@ -6,13 +6,12 @@ pub(super) mod late;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::commits;
-use super::connection::bisect::Bisection;
 use async_trait::async_trait;
-use definition::DefinitionRow;
 use serde::Deserialize;
 
 use super::SqliteStore;
+use super::commits;
+use super::connection::bisect::Bisection;
 use super::connection::values::{Hex, json_ids, rows_of, trigger_of};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
@@ -30,6 +29,7 @@ use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Result, StoreErrorKind, Unreadable, sql,
 };
+use definition::DefinitionRow;
 
 /// The maximum number of jobs that are read at once: each can have a body of 256 KiB.
 const READ_AT_ONCE: usize = 50;

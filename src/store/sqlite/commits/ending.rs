@@ -1,5 +1,7 @@
 //! The jobs whose attempts end.
 
+use serde::Deserialize;
+
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::sql::alert_rows::{AlertColumns, AlertState};
@@ -8,7 +10,6 @@ use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of};
 use crate::store::{Completion, StoreErrorKind, sql};
-use serde::Deserialize;
 
 /// A row of `RUNNING`. The first number is the place of the completion that the row is for.
 #[derive(Deserialize)]

@@ -12,6 +12,8 @@ pub(super) mod runs;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::connection::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
 use crate::domain::{JobId, Timestamp};
 use crate::store::sql::connection::Connection;
@@ -26,7 +28,6 @@ use crate::store::sql::response::{body_text, headers_text, without_nul};
 use crate::store::{Committed, Completion, End, Fate, sql};
 use ending::read;
 use runs::count_runs;
-use serde::Serialize;
 
 /// The approximate maximum size, in bytes, of the responses in a round.
 const ROUND_BYTES: usize = 1_048_576;

@@ -6,6 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::job::Trigger;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::{HostKey, Ticket};
@@ -18,7 +20,6 @@ use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::sqlite::connection::bisect::Bisection;
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of, trigger_code};
 use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind, sql};
-use serde::{Deserialize, Serialize};
 
 /// A schedule as it is stored when it is fired.
 struct StoredSchedule {

@@ -6,6 +6,9 @@ pub(super) mod fire;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use serde::Deserialize;
+
 use super::claims::claimed;
 use super::connection::bisect::Bisection;
 use super::connection::values::{Hex, hex, json_rows, rows_of};
@@ -23,9 +26,7 @@ use crate::store::sql::{self, firing};
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
-use async_trait::async_trait;
 use fire::fire;
-use serde::Deserialize;
 
 /// Parameters: shard, schedule after which the page begins, number of rows.
 pub(super) const NEXT_TICKS: &str = "
