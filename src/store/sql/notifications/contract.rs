@@ -124,8 +124,8 @@ impl<D: Database> PreferenceStore for D {
         channel: ChannelId,
         limit: u32,
     ) -> Result<ChannelUses> {
-        let channel = call(super::channel_uses, (account, channel, limit));
-        self.api().snapshot("channel_uses", channel).await
+        let read = call(super::channel_uses, (account, channel, limit));
+        self.api().snapshot("channel_uses", read).await
     }
 }
 
