@@ -47,5 +47,6 @@ pub(in crate::store) mod upkeep;
 pub(in crate::store) mod users;
 pub(in crate::store) mod values;
 pub(in crate::store) mod version;
+pub(in crate::store) mod work;
 
 pub(in crate::store) use query::{Query, ScalarQuery, query, query_as, query_scalar};
