@@ -1,38 +1,49 @@
 //! The errors of a store.
 
 use std::error::Error;
-use std::fmt;
 
 use crate::runtime::CallError;
 use crate::telemetry::metrics::{STORE_ERRORS, StoreFault};
 
 /// The kind of a failure. It decides what the caller does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreErrorKind {
     /// The server or the file cannot be reached now, or is too busy to answer in time.
+    #[error("store unavailable")]
     Unavailable,
     /// Another transaction has locked the rows, and did not release them in time.
+    #[error("store busy")]
     Locked,
     /// There is no space left to write.
+    #[error("store full, free some space")]
     Full,
     /// The server refuses this replica: its user, its password, a privilege, the database, TLS. An
     /// operator can fix that on the server, or in a file, while this replica runs.
+    #[error("store denies access")]
     Refused,
     /// The data cannot be read back: a file or row is damaged.
+    #[error("store damaged")]
     Corrupt,
     /// The version or the setup of the store does not fit this binary.
+    #[error("store incompatible")]
     Incompatible,
     /// Secrets are sealed with a key that this process does not have.
+    #[error("store incompatible")]
     WrongKeys,
     /// A row of the call can never be written. The caller splits a batch that gets this error.
+    #[error("store refused a row")]
     Rejected,
     /// The account of the call is suspended.
+    #[error("account suspended")]
     Suspended,
     /// The account of the call does not exist or was deleted.
+    #[error("no such account")]
     NoSuchAccount,
     /// This call took too long, and another call has taken over its idempotency key.
+    #[error("call taken over")]
     TakenOver,
     /// The adapter has a fault.
+    #[error("store failed")]
     Internal,
 }
 
@@ -54,7 +65,8 @@ impl StoreErrorKind {
 }
 
 /// A failed operation of a store.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{kind} ({operation}): {source}")]
 pub struct StoreError {
     operation: &'static str,
     kind: StoreErrorKind,
@@ -129,34 +141,6 @@ impl StoreError {
 impl CallError for StoreError {
     fn is_fault(&self) -> bool {
         self.kind.fault().is_some()
-    }
-}
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let operation = self.operation;
-        match self.kind {
-            StoreErrorKind::Unavailable => write!(f, "store unavailable ({operation})")?,
-            StoreErrorKind::Locked => write!(f, "store busy ({operation})")?,
-            StoreErrorKind::Full => write!(f, "store full, free some space ({operation})")?,
-            StoreErrorKind::Refused => write!(f, "store denies access ({operation})")?,
-            StoreErrorKind::Corrupt => write!(f, "store damaged ({operation})")?,
-            StoreErrorKind::Incompatible | StoreErrorKind::WrongKeys => {
-                write!(f, "store incompatible ({operation})")?;
-            }
-            StoreErrorKind::Rejected => write!(f, "store refused a row ({operation})")?,
-            StoreErrorKind::Suspended => write!(f, "account suspended ({operation})")?,
-            StoreErrorKind::NoSuchAccount => write!(f, "no such account ({operation})")?,
-            StoreErrorKind::TakenOver => write!(f, "call taken over ({operation})")?,
-            StoreErrorKind::Internal => write!(f, "store failed ({operation})")?,
-        }
-        write!(f, ": {}", self.source)
-    }
-}
-
-impl Error for StoreError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
     }
 }
 

@@ -111,7 +111,7 @@ use std::time::Duration;
 use crate::domain::AccountId;
 use crate::runtime::Tasks;
 use crate::store::sql::access::AdapterShared;
-use crate::store::sql::fault::Fault;
+use crate::store::sql::fault::failed_in;
 use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};
 use connection::pool::{PostgresConnections, Within};
@@ -203,9 +203,4 @@ impl PostgresStore {
             connections.close().await;
         }
     }
-}
-
-/// Adds the name of the contract's method to a failure of the adapter's inner functions.
-fn failed_in(operation: &'static str) -> impl Fn(Fault) -> super::StoreError {
-    move |fault| fault.of(operation)
 }

@@ -1,79 +1,59 @@
 //! The interface through which the shared statements run on a database.
 
 use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::connection::{Connection, Dialect};
-use super::fault::{Fault, SqlResult};
+use super::fault::SqlResult;
 use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
+use super::work::{ResultSlot, SlottedWork, UnitOfWork, Working};
 use crate::domain::{AccountId, JobId};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{Result, Sealer, StoreErrorKind};
 
-/// The future of a unit of work.
-pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = SqlResult<T>> + Send + 'c>>;
-
-/// A unit of work. The adapter may run it again after a conflict with a concurrent transaction.
-pub(in crate::store) trait UnitOfWork<T>:
-    for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
-{
+/// A function that is a unit of work for its other arguments, a tuple.
+pub(in crate::store) trait WorkFunction<'c, A, T> {
+    /// Starts the work.
+    fn start(&self, connection: &'c mut Connection<'c>, arguments: A) -> Working<'c, T>;
 }
 
-impl<T, W> UnitOfWork<T> for W where
-    W: for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
-{
+/// Implements [`WorkFunction`] for functions with these arguments.
+macro_rules! work_functions {
+    ($(($($argument:ident: $type:ident),*))*) => {$(
+        impl<'c, F, R, T, $($type),*> WorkFunction<'c, ($($type,)*), T> for F
+        where
+            F: Fn(&'c mut Connection<'c>, $($type),*) -> R,
+            R: Future<Output = SqlResult<T>> + Send + 'c,
+        {
+            fn start(
+                &self,
+                connection: &'c mut Connection<'c>,
+                ($($argument,)*): ($($type,)*),
+            ) -> Working<'c, T> {
+                Box::pin(self(connection, $($argument),*))
+            }
+        }
+    )*};
 }
 
-/// A unit of work that puts its result into a [`ResultSlot`]. All units of work have this type for
-/// an adapter, so that the compiler translates the adapter's code once and not for each of them.
-pub(in crate::store) type SlottedWork = Arc<dyn UnitOfWork<()>>;
+work_functions! {
+    ()
+    (a: A)
+    (a: A, b: B)
+    (a: A, b: B, c: C)
+    (a: A, b: B, c: C, d: D)
+    (a: A, b: B, c: C, d: D, e: E)
+}
 
-/// The result of the last run of a unit of work.
-pub(in crate::store) struct ResultSlot<T>(Arc<Mutex<Option<T>>>);
-
-impl<T: Send + 'static> ResultSlot<T> {
-    /// Returns an empty slot.
-    pub(in crate::store) fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    /// Returns another handle of the slot.
-    pub(in crate::store) fn handle(&self) -> Self {
-        Self(self.0.clone())
-    }
-
-    /// Replaces the result.
-    pub(in crate::store) fn put(&self, result: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-    }
-
-    /// Returns the result of work that has succeeded.
-    pub(in crate::store) fn take(&self) -> SqlResult<T> {
-        let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        result.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "the work left no result"))
-    }
-
-    /// Returns work that puts the result of `work` into this slot.
-    pub(in crate::store) fn filled_by(&self, work: impl UnitOfWork<T>) -> SlottedWork {
-        let slot = self.handle();
-        Arc::new(move |connection| {
-            let (slot, running) = (slot.handle(), work(connection));
-            Box::pin(async move { running.await.map(|result| slot.put(result)) })
-        })
-    }
-
-    /// Returns the result when `running`, which runs the work, has ended.
-    async fn filled_after(
-        self,
-        operation: &'static str,
-        running: impl Future<Output = SqlResult<()>> + Send,
-    ) -> Result<T> {
-        let done = running.await.and_then(|()| self.take());
-        done.map_err(|fault| fault.of(operation))
-    }
+/// Returns the unit of work that calls a function with a clone of the arguments.
+pub(in crate::store) fn call<T, A, F>(function: F, arguments: A) -> impl UnitOfWork<T>
+where
+    A: Clone + Send + Sync + 'static,
+    F: for<'c> WorkFunction<'c, A, T> + Send + Sync + 'static,
+{
+    move |connection| function.start(connection, arguments.clone())
 }
 
 /// The scope in which a unit of work runs.
@@ -210,6 +190,15 @@ pub(in crate::store) trait Access: Send + Sync {
         self.read(operation, move |connection| Box::pin(query.clone().fetch_optional(connection)))
     }
 
+    /// Returns the row of a query that always returns one.
+    fn one<T: ReadRow>(
+        &self,
+        operation: &'static str,
+        query: Query<T>,
+    ) -> impl Future<Output = Result<T>> + Send {
+        self.read(operation, move |connection| Box::pin(query.clone().fetch_one(connection)))
+    }
+
     /// Returns the value of the first row of a query, if there is one.
     fn scalar<T: Send + 'static>(
         &self,
@@ -296,13 +285,8 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         &self.shared().encrypted_fields
     }
 
-    /// The log of corrupt rows.
-    fn corrupt_rows(&self) -> &Arc<CorruptRows> {
-        &self.shared().corrupt_rows
-    }
-
-    /// Returns the rows of a query for executors that can be read, and logs the others.
-    fn readable_jobs<T: Send>(
+    /// Returns the rows of a query on jobs that can be read, and logs the others.
+    fn readable_jobs<T: Send + 'static>(
         &self,
         operation: &'static str,
         query: Query<ReadableRow<JobId, T>>,
@@ -314,6 +298,11 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
             let rows = self.executor().all(operation, query).await?;
             Ok(self.corrupt_rows().leave_out("job", rows))
         }
+    }
+
+    /// The log of corrupt rows.
+    fn corrupt_rows(&self) -> &Arc<CorruptRows> {
+        &self.shared().corrupt_rows
     }
 
     /// Runs work of a user's request that may add to the history of jobs, in a transaction.

@@ -54,6 +54,30 @@ pub(in crate::store) async fn admit(
     judge(query.fetch_optional(connection).await?)
 }
 
+/// Admits work like [`admit`] that adds `count` rows of an account to a table and, if `most` limits
+/// them, counts those that are there. Returns their number if the new ones would exceed the limit.
+///
+/// A transaction that counts takes the exclusive lock, so that concurrent ones count one after the
+/// other.
+pub(in crate::store) async fn admit_more(
+    connection: &mut Connection<'_>,
+    account: AccountId,
+    table: &'static str,
+    count: usize,
+    most: Option<u64>,
+) -> SqlResult<Option<u64>> {
+    let dialect = connection.dialect();
+    let Some(most) = most else {
+        admit(connection, account, dialect.shared_lock()).await?;
+        return Ok(None);
+    };
+    admit(connection, account, dialect.exclusive_lock()).await?;
+    let query = AssertSqlSafe(format!("SELECT count(*) FROM {table} WHERE account_id = $1"));
+    let current: i64 = sql::query_scalar(query).bind(account).fetch_one(connection).await?;
+    let current = current.unsigned_abs();
+    Ok((current + count as u64 > most).then_some(current))
+}
+
 /// Returns an error if an account is suspended or deleted. `found` is the column `suspended_at` of
 /// its row, if there is one.
 pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> SqlResult<()> {

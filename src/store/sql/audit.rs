@@ -5,7 +5,7 @@ use std::fmt::Display;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::batch_rows::{batch_row, json};
 use super::connection::Connection;
 use super::fault::SqlResult;
@@ -69,36 +69,27 @@ async fn insert(
         .bind(action)
         .bind(write.author.origin.to_string())
         .bind(json(&entries))
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 #[async_trait]
 impl<D: Database> AuditStore for D {
     async fn enter_rotation(&self, audit_context: &AuditContext) -> Result<()> {
-        let (write, key) =
-            (audit_context.on(INSTALLATION), self.encrypted_fields().sealer.first().to_owned());
-        let work = self.api().transaction("enter_rotation", move |connection| {
-            Box::pin(record(connection, write, Action::SecretsRotated, [key.clone()]))
-        });
-        work.await
+        let key = self.encrypted_fields().sealer.first().to_owned();
+        let entry = (audit_context.on(INSTALLATION), Action::SecretsRotated, [key]);
+        self.api().transaction("enter_rotation", call(record, entry)).await
     }
 
     async fn enter_restoration(&self, audit_context: &AuditContext) -> Result<()> {
-        let (write, until) = (audit_context.on(INSTALLATION), audit_context.now);
-        let work = self.api().transaction("enter_restoration", move |connection| {
-            Box::pin(record(connection, write, Action::StoreRestored, [until]))
-        });
-        work.await
+        let until = audit_context.now;
+        let entry = (audit_context.on(INSTALLATION), Action::StoreRestored, [until]);
+        self.api().transaction("enter_restoration", call(record, entry)).await
     }
 
     async fn enter_reading(&self, write: &WriteContext, how: Action) -> Result<()> {
-        let write = *write;
-        let work = self.api().transaction("enter_reading", move |connection| {
-            Box::pin(record(connection, write, how, [write.account]))
-        });
-        work.await
+        let entry = (*write, how, [write.account]);
+        self.api().transaction("enter_reading", call(record, entry)).await
     }
 
     async fn audit_log(&self, account: AccountId, query: &AuditQuery) -> Result<AuditPage> {

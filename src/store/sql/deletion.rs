@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::account_lock::fence_change;
 use super::audit;
 use super::batch_rows::{Of, json, json_ids};
@@ -77,11 +77,8 @@ impl<D: Database> DeletionStore for D {
     }
 
     async fn delete_account(&self, write: &WriteContext) -> Result<bool> {
-        let write = *write;
-        let deleted = self.api().transaction("delete_account", move |connection| {
-            Box::pin(delete_account(connection, write))
-        });
-        let is_deleted = deleted.await?;
+        let delete = call(delete_account, (*write,));
+        let is_deleted = self.api().transaction("delete_account", delete).await?;
         if is_deleted && let Err(error) = self.fence_plan("delete_account", write.account).await {
             // The account is deleted already, so the call must not fail: a repeated call would find
             // no account.
@@ -111,24 +108,12 @@ impl<D: Database> DeletionStore for D {
     }
 
     async fn rows_left(&self, account: AccountId) -> Result<u64> {
-        let counted = self.scheduler().snapshot("rows_left", move |connection| {
-            Box::pin(async move {
-                plan_once(connection).await?;
-                rows_left(connection, account).await
-            })
-        });
-        counted.await
+        self.scheduler().snapshot("rows_left", call(rows_left, (account,))).await
     }
 
     async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased> {
         self.fence_deleted(account).await?;
-        let erased = self.scheduler().batch("erase", limit as usize, move |connection| {
-            Box::pin(async move {
-                plan_once(connection).await?;
-                erase(connection, account, now, limit).await
-            })
-        });
-        erased.await
+        self.scheduler().batch("erase", limit as usize, call(erase, (account, now, limit))).await
     }
 }
 
@@ -165,6 +150,7 @@ async fn delete_account(connection: &mut Connection<'_>, write: WriteContext) ->
 
 /// Counts the rows of an account, in each table up to a limit.
 async fn rows_left(connection: &mut Connection<'_>, account: AccountId) -> SqlResult<u64> {
+    plan_once(connection).await?;
     let query = sql::query_scalar(AssertSqlSafe(count_rows())).bind(account).bind(ROWS_COUNTED);
     let rows: i64 = query.fetch_one(connection).await?;
     Ok(rows.unsigned_abs())
@@ -190,6 +176,7 @@ async fn erase(
     now: Timestamp,
     limit: u32,
 ) -> SqlResult<Erased> {
+    plan_once(connection).await?;
     let is_alone = is_alone(connection, "erase").await?;
     let query = sql::query_scalar(DELETED_AT).bind(account);
     let deleted_at: Option<Timestamp> = query.fetch_optional(&mut *connection).await?;

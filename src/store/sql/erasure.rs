@@ -1,7 +1,10 @@
 //! The statements that export and remove all data of accounts.
 
+use super::connection::Connection;
+use super::fault::SqlResult;
+use super::query_scalar;
 use crate::domain::{AccountId, Timestamp, VersionId};
-use crate::store::{DeletedPlace, SkipPlace};
+use crate::store::{Aborts, DeletedPlace, SkipPlace};
 
 /// The maximum to which the remaining rows of a deleted account are counted in each table.
 pub(in crate::store) const ROWS_COUNTED: i64 = 1_000_000;
@@ -98,6 +101,16 @@ pub(in crate::store) const FIRST_DELETED: DeletedPlace =
     (Timestamp::from_millis(i64::MIN), AccountId::from_bytes([0; 16]));
 /// Reads the ids of the deleted accounts that may have rows left.
 pub(in crate::store) const GOING: &str = "SELECT id FROM deleted_accounts WHERE gone_at IS NULL";
+
+/// Returns the work to be aborted: the jobs that `cancelled` finds, and the deleted accounts.
+pub(in crate::store) async fn aborts(
+    connection: &mut Connection<'_>,
+    cancelled: &'static str,
+) -> SqlResult<Aborts> {
+    let jobs = query_scalar(cancelled).fetch_all(connection).await?;
+    let accounts = query_scalar(GOING).fetch_all(connection).await?;
+    Ok(Aborts { jobs, accounts })
+}
 /// Reads when an account was deleted, if it may have rows left. Parameter: account.
 pub(in crate::store) const DELETED_AT: &str =
     "SELECT deleted_at FROM deleted_accounts WHERE id = $1 AND gone_at IS NULL";

@@ -15,12 +15,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::batch_rows::{batch_row, json};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::hex::Hex;
-use super::maintenance::is_alone;
+use super::maintenance::execute_alone;
 use super::rows::{StoreRow, number, read_rows};
 use crate::domain::hours::{AccountHour, LAG_CLASSES, hour_of, lag_class};
 use crate::domain::{AccountId, JobId, Timestamp};
@@ -135,8 +135,7 @@ pub(in crate::store::sql) async fn count_cancelled(
         Dialect::Postgres => query.bind(lane(*first)),
         Dialect::Sqlite => query,
     };
-    query.execute(connection).await?;
-    Ok(())
+    query.run(connection).await
 }
 
 /// Returns the statement that adds cancelled jobs to their hours. Parameters: the jobs and, in
@@ -199,17 +198,10 @@ impl<D: Database> HourStore for D {
 
     async fn prune_hours(&self, before: Timestamp, limit: u32) -> Result<u64> {
         let first_kept = hour_of(before);
-        let pruned = self.scheduler().batch("prune_hours", limit as usize, move |connection| {
-            Box::pin(async move {
-                if !is_alone(connection, "prune hours").await? {
-                    return Ok(0);
-                }
-                let statement = AssertSqlSafe(prune_hours(connection.dialect()));
-                let query = sql::query(statement).bind(first_kept).bind(i64::from(limit));
-                query.execute(connection).await
-            })
-        });
-        pruned.await
+        let prune = sql::query(AssertSqlSafe(prune_hours(D::DIALECT)));
+        let prune = prune.bind(first_kept).bind(i64::from(limit));
+        let prune = call(execute_alone, ("prune hours", prune));
+        self.scheduler().batch("prune_hours", limit as usize, prune).await
     }
 }
 

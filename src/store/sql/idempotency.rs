@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::Connection;
 use super::fault::{Fault, SqlResult};
 use super::maintenance::{OldRows, prune};
@@ -36,10 +36,8 @@ impl<D: Database> IdempotencyStore for D {
         reservation: &Reservation,
     ) -> Result<Reserved> {
         let (new, encrypted_fields) = (*reservation, self.encrypted_fields().clone());
-        let reserved = self.api().transaction("reserve", move |connection| {
-            Box::pin(reserve(connection, encrypted_fields.clone(), account, now, new))
-        });
-        reserved.await
+        let reserve = call(reserve, (encrypted_fields, account, now, new));
+        self.api().transaction("reserve", reserve).await
     }
 
     async fn keep_answer(
@@ -181,9 +179,8 @@ async fn take(
     .bind(new.request.to_vec())
     .bind(holder(new.idempotency))
     .bind(now)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Gives the key of a call that took effect to the call that answers for it.
@@ -196,9 +193,8 @@ async fn take_over(
         .bind(idempotency.key)
         .bind(account)
         .bind(holder(idempotency))
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 fn holder(idempotency: Idempotency) -> Vec<u8> {

@@ -4,7 +4,8 @@
 use async_trait::async_trait;
 use sqlx::FromRow;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
+use super::query::execute_all;
 use super::shards;
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -80,17 +81,11 @@ impl<R: StoreRow> FromRow<'_, R> for ShardLeader {
 #[async_trait]
 impl<D: Database> LeadershipStore for D {
     async fn set_up_shards(&self, wanted: u16) -> Result<u16> {
-        let set_up = self.scheduler().transaction("set_up_shards", move |connection| {
-            Box::pin(shards::set_up(connection, wanted))
-        });
-        set_up.await
+        self.scheduler().transaction("set_up_shards", call(shards::set_up, (wanted,))).await
     }
 
     async fn installation(&self, proposed: u32) -> Result<u32> {
-        let number = self.scheduler().transaction("installation", move |connection| {
-            Box::pin(shards::installation(connection, proposed))
-        });
-        number.await
+        self.scheduler().transaction("installation", call(shards::installation, (proposed,))).await
     }
 
     async fn raise_epoch(&self, shard: ShardId, replica: &str, now: Timestamp) -> Result<Epoch> {
@@ -105,15 +100,7 @@ impl<D: Database> LeadershipStore for D {
         let end = sql::query("DELETE FROM replicas WHERE alive_until < $1").bind(now.minus(KEPT));
         let renew = sql::query(RENEW).bind(lease.name.clone()).bind(lease.is_cut_off);
         let renew = renew.bind(lease.without_cluster).bind(lease.without_queue).bind(lease.until);
-        let renewed = self.scheduler().transaction("renew_replica", move |connection| {
-            let (end, renew) = (end.clone(), renew.clone());
-            Box::pin(async move {
-                end.execute(connection).await?;
-                renew.execute(connection).await?;
-                Ok(())
-            })
-        });
-        renewed.await
+        self.scheduler().transaction("renew_replica", call(execute_all, ([end, renew],))).await
     }
 
     async fn end_replica(&self, name: &str) -> Result<()> {
@@ -141,9 +128,8 @@ impl<D: Database> LeadershipStore for D {
         let replace = sql::query_scalar(REPLACE).bind(shard).bind(seen.0);
         let replace = replace.bind(replica.to_owned()).bind(now);
         let replaced = self.scheduler().statement("replace_leader", 1, move |connection| {
-            let replace = replace.clone();
-            Box::pin(async move { Ok(replace.fetch_optional(connection).await?.map(Epoch)) })
+            Box::pin(replace.clone().fetch_optional(connection))
         });
-        replaced.await
+        Ok(replaced.await?.map(Epoch))
     }
 }

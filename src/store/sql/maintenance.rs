@@ -2,10 +2,10 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
-use super::query::Value;
+use super::query::{Query, Value};
 use crate::store::{Result, sql};
 
 /// Rows of a table that are deleted when their time is over.
@@ -35,20 +35,23 @@ impl OldRows {
 pub(in crate::store) async fn prune<D: Database>(
     store: &D,
     operation: &'static str,
-    before: impl Value + Copy,
+    before: impl Value,
     limit: u32,
     rows: OldRows,
 ) -> Result<u64> {
-    let work = store.scheduler().batch(operation, limit as usize, move |connection| {
-        Box::pin(async move {
-            if !is_alone(connection, operation).await? {
-                return Ok(0);
-            }
-            let statement = AssertSqlSafe(rows.removal(connection.dialect()));
-            sql::query(statement).bind(before).bind(i64::from(limit)).execute(connection).await
-        })
-    });
-    work.await
+    let removal = sql::query(AssertSqlSafe(rows.removal(D::DIALECT)));
+    let removal = removal.bind(before).bind(i64::from(limit));
+    let remove = call(execute_alone, (operation, removal));
+    store.scheduler().batch(operation, limit as usize, remove).await
+}
+
+/// Runs a statement if this replica is the only one that does `work`.
+pub(in crate::store) async fn execute_alone(
+    connection: &mut Connection<'_>,
+    work: &'static str,
+    statement: Query,
+) -> SqlResult<u64> {
+    if is_alone(connection, work).await? { statement.execute(connection).await } else { Ok(0) }
 }
 
 /// Returns `true` if this replica is the only one that does `work`, until the transaction ends.

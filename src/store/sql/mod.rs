@@ -15,7 +15,6 @@ pub(in crate::store) mod alert_plan;
 pub(in crate::store) mod alert_rows;
 pub(in crate::store) mod audit;
 mod batch_rows;
-pub(in crate::store) mod claims;
 pub(in crate::store) mod connection;
 mod deletion;
 pub(in crate::store) mod encoding;
@@ -48,5 +47,6 @@ pub(in crate::store) mod upkeep;
 pub(in crate::store) mod users;
 pub(in crate::store) mod values;
 pub(in crate::store) mod version;
+pub(in crate::store) mod work;
 
 pub(in crate::store) use query::{Query, ScalarQuery, query, query_as, query_scalar};

@@ -13,8 +13,10 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Postgres, SqlSafeStr, SqlStr, Sqlite, Type};
 
+use super::batch_rows::{BatchRow, json};
 use super::connection::Connection;
 use super::fault::{Fault, SqlResult};
+use crate::domain::Timestamp;
 use crate::store::StoreErrorKind;
 
 /// A value that both databases can store.
@@ -110,6 +112,11 @@ fn unencodable(error: &dyn std::error::Error) -> Fault {
 }
 
 impl Query {
+    /// Runs the statement.
+    pub(in crate::store) async fn run(self, connection: &mut Connection<'_>) -> SqlResult<()> {
+        self.execute(connection).await.map(drop)
+    }
+
     /// Runs the statement and returns the number of rows that it changed.
     pub(in crate::store) async fn execute(self, connection: &mut Connection<'_>) -> SqlResult<u64> {
         match connection {
@@ -123,6 +130,37 @@ impl Query {
             }
         }
     }
+}
+
+/// Runs statements one after the other.
+pub(in crate::store) async fn execute_all<const N: usize>(
+    connection: &mut Connection<'_>,
+    statements: [Query; N],
+) -> SqlResult<()> {
+    for statement in statements {
+        statement.run(connection).await?;
+    }
+    Ok(())
+}
+
+/// Runs a statement on the rows of a batch, unless there are none. `statement` returns its text for
+/// the table `r` of the rows. Its parameters are the rows and, if it is given, `now`.
+pub(in crate::store) async fn write_rows<R: BatchRow>(
+    connection: &mut Connection<'_>,
+    rows: &[R],
+    now: Option<Timestamp>,
+    statement: impl FnOnce(&str) -> String,
+) -> SqlResult<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let text = statement(&connection.dialect().rows::<R>("$1"));
+    let query = query(AssertSqlSafe(text)).bind(json(rows));
+    let query = match now {
+        Some(now) => query.bind(now),
+        None => query,
+    };
+    query.run(connection).await
 }
 
 impl<T: ReadRow> Query<T> {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::batch_rows::{Of, batch_row, json, json_ids};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::hex::Hex;
 use super::months::{MonthCounter, oldest_kept};
+use super::query::execute_all;
 use super::values::key_from;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
@@ -21,21 +22,8 @@ use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, Write
 impl<D: Database> QuotaStore for D {
     async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants> {
         let wanted: Arc<[Wanted]> = wanted.into();
-        let reserved =
-            self.scheduler().statement("reserve_jobs", wanted.len(), move |connection| {
-                let wanted = wanted.clone();
-                Box::pin(async move {
-                    if connection.dialect() == Dialect::Postgres {
-                        return reserve_free(connection, now, ahead, &wanted).await;
-                    }
-                    let mut grants = Grants::default();
-                    for wanted in &*wanted {
-                        grants.granted.extend(reserve(connection, now, ahead, *wanted).await?);
-                    }
-                    Ok(grants)
-                })
-            });
-        reserved.await
+        let (count, reserve) = (wanted.len(), call(reserve_all, (now, ahead, wanted)));
+        self.scheduler().statement("reserve_jobs", count, reserve).await
     }
 
     async fn await_jobs(
@@ -44,10 +32,9 @@ impl<D: Database> QuotaStore for D {
         ahead: u32,
         wanted: &Wanted,
     ) -> Result<Option<Granted>> {
-        let wanted = *wanted;
-        let granted = self.scheduler().impatient_transaction("await_jobs", move |connection| {
-            Box::pin(reserve(connection, now, ahead, wanted))
-        });
+        let granted = self
+            .scheduler()
+            .impatient_transaction("await_jobs", call(reserve, (now, ahead, *wanted)));
         Ok(granted.await?.flatten())
     }
 
@@ -78,6 +65,23 @@ pub(super) async fn take_one(
     let granted = reserve(connection, write.now, 0, wanted).await?;
     Ok(granted
         .map_or(Some(Triggered::Uncounted), |granted| granted.used_up().map(Triggered::UsedUp)))
+}
+
+/// Reserves jobs of accounts. PostgreSQL skips the accounts whose counters are locked.
+async fn reserve_all(
+    connection: &mut Connection<'_>,
+    now: Timestamp,
+    ahead: u32,
+    wanted: Arc<[Wanted]>,
+) -> SqlResult<Grants> {
+    if connection.dialect() == Dialect::Postgres {
+        return reserve_free(connection, now, ahead, &wanted).await;
+    }
+    let mut grants = Grants::default();
+    for wanted in &*wanted {
+        grants.granted.extend(reserve(connection, now, ahead, *wanted).await?);
+    }
+    Ok(grants)
 }
 
 /// Reserves jobs of one account, and locks its counter. Returns `None` if there is no counter.
@@ -253,14 +257,6 @@ impl<A: Access + 'static> MonthCounter for JobCounts<A> {
         };
         let rows = json(&made.iter().map(row).collect::<Vec<_>>());
         let begin = begin.bind(month).bind(rows).bind(-month);
-        let begun = self.0.batch("begin_months", made.len(), move |connection| {
-            let (prune, begin) = (prune.clone(), begin.clone());
-            Box::pin(async move {
-                prune.execute(connection).await?;
-                begin.execute(connection).await?;
-                Ok(())
-            })
-        });
-        begun.await
+        self.0.batch("begin_months", made.len(), call(execute_all, ([prune, begin],))).await
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, ColumnIndex, Decode, FromRow, Row, Type};
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::{Connection, Dialect};
 use super::fault::{Fault, SqlResult};
+use super::rows::read_rows;
 use super::values::RowId;
 use crate::domain::AccountId;
 use crate::store::contract::secrets::SealedRow;
@@ -25,41 +26,28 @@ impl<D: Database> SecretStore for D {
             return Ok(());
         }
         let (others, encrypted_fields) = (others.to_vec(), self.encrypted_fields().clone());
-        let noted = self.api().transaction("use_keys", move |connection| {
-            Box::pin(note(connection, encrypted_fields.clone(), others.clone()))
-        });
-        noted.await
+        self.api().transaction("use_keys", call(note, (encrypted_fields, others))).await
     }
 
     async fn key_proofs(&self) -> Result<Vec<KeyProof>> {
-        self.api().read("key_proofs", |connection| Box::pin(proofs(connection))).await
+        self.api().read("key_proofs", call(proofs, ())).await
     }
 
     async fn stale_secrets(&self) -> Result<u64> {
         let encrypted_fields = self.encrypted_fields().clone();
-        let counted = self.api().patient_read("stale_secrets", move |connection| {
-            let encrypted_fields = encrypted_fields.clone();
-            Box::pin(async move { stale(connection, &encrypted_fields).await })
-        });
-        counted.await
+        self.api().patient_read("stale_secrets", call(stale, (encrypted_fields,))).await
     }
 
     /// Finds the rows before the write transaction: that may take long, and other writers of SQLite
     /// would have to wait.
     async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
-        let encrypted_fields = self.encrypted_fields().clone();
-        let found = self.api().patient_read("reseal", move |connection| {
-            let encrypted_fields = encrypted_fields.clone();
-            Box::pin(async move { find(connection, &encrypted_fields, table, after, limit).await })
-        });
+        let prefix = self.encrypted_fields().sealer.prefix();
+        let found = self.api().patient_read("reseal", call(find, (prefix, table, after, limit)));
         let found: Arc<[RowId]> = found.await?.into();
         let Some(RowId(last)) = found.last().copied() else { return Ok(Resealed::default()) };
-        let encrypted_fields = self.encrypted_fields().clone();
-        let resealed = self.api().batch("reseal", found.len(), move |connection| {
-            let (encrypted_fields, found) = (encrypted_fields.clone(), found.clone());
-            Box::pin(async move { reseal(connection, &encrypted_fields, table, &found).await })
-        });
-        Ok(Resealed { last: Some(last), ..resealed.await? })
+        let rows = (self.encrypted_fields().clone(), table, found.clone());
+        let resealed = self.api().batch("reseal", found.len(), call(reseal, rows)).await?;
+        Ok(Resealed { last: Some(last), ..resealed })
     }
 
     /// Checks before and after the deletion, because a server may write with an old key in between.
@@ -72,15 +60,11 @@ impl<D: Database> SecretStore for D {
         let forgotten = self.api().statement("forget_keys", 1, move |connection| {
             Box::pin(forget.clone().fetch_all(connection))
         });
-        let proof = |(id, proof)| KeyProof { id, proof };
-        let forgotten: Vec<KeyProof> = forgotten.await?.into_iter().map(proof).collect();
+        let forgotten: Vec<KeyProof> = forgotten.await?;
         if forgotten.is_empty() || !keys_are_needed(self, abandon, &forgotten).await? {
             return Ok(forgotten.into_iter().map(|key| key.id).collect());
         }
-        let put_back = self.api().transaction("forget_keys", move |connection| {
-            Box::pin(insert(connection, forgotten.clone()))
-        });
-        put_back.await?;
+        self.api().transaction("forget_keys", call(insert, (forgotten,))).await?;
         Ok(Vec::new())
     }
 }
@@ -90,21 +74,14 @@ async fn keys_are_needed<D: Database>(
     abandon: bool,
     forgotten: &[KeyProof],
 ) -> Result<bool> {
-    let (encrypted_fields, forgotten): (_, Arc<[KeyProof]>) =
-        (store.encrypted_fields().clone(), forgotten.into());
-    let looked = store.api().patient_read("forget_keys", move |connection| {
-        let (encrypted_fields, forgotten) = (encrypted_fields.clone(), forgotten.clone());
-        Box::pin(
-            async move { need_others(connection, &encrypted_fields, abandon, &forgotten).await },
-        )
-    });
-    looked.await
+    let keys = (store.encrypted_fields().clone(), abandon, forgotten.to_vec());
+    store.api().patient_read("forget_keys", call(need_others, keys)).await
 }
 
 /// Returns the ids of rows that another key than the first has sealed, sorted.
 async fn find(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    prefix: String,
     table: SealedTable,
     after: [u8; 16],
     limit: u32,
@@ -112,16 +89,16 @@ async fn find(
     let (name, is_stale) = (table.name(), table.is_stale("$1"));
     let select =
         format!("SELECT id FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3");
-    let query = sql::query_scalar(AssertSqlSafe(select)).bind(encrypted_fields.sealer.prefix());
+    let query = sql::query_scalar(AssertSqlSafe(select)).bind(prefix);
     query.bind(RowId(after)).bind(i64::from(limit)).fetch_all(connection).await
 }
 
 /// Seals these rows with the first key, unless they are gone or another process has done so.
 async fn reseal(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
     table: SealedTable,
-    ids: &[RowId],
+    ids: Arc<[RowId]>,
 ) -> SqlResult<Resealed> {
     let (name, columns, is_stale) = (table.name(), table.columns(), table.is_stale("$1"));
     let lock = connection.dialect().exclusive_lock();
@@ -130,12 +107,16 @@ async fn reseal(
         columns.join(", ")
     );
     let mut rows = Vec::with_capacity(ids.len());
-    for id in ids {
+    for id in &*ids {
         let query =
             sql::query_as(AssertSqlSafe(select.clone())).bind(encrypted_fields.sealer.prefix());
         rows.extend(query.bind(*id).fetch_optional(connection).await?);
     }
-    reseal_rows(connection, encrypted_fields, table, rows).await
+    reseal_rows(connection, &encrypted_fields, table, rows).await
+}
+
+read_rows! {
+    KeyProof { id, proof }
 }
 
 impl<'r, R> FromRow<'r, R> for SealedRow
@@ -158,8 +139,7 @@ const ROWS: i64 = 50;
 
 pub(in crate::store) async fn proofs(connection: &mut Connection<'_>) -> SqlResult<Vec<KeyProof>> {
     let query = sql::query_as("SELECT id, proof FROM secret_keys ORDER BY id");
-    let rows: Vec<(String, String)> = query.fetch_all(connection).await?;
-    Ok(rows.into_iter().map(|(id, proof)| KeyProof { id, proof }).collect())
+    query.fetch_all(connection).await
 }
 
 /// Returns the keys that are not in `known`, or an error if a key is missing or differs.
@@ -201,7 +181,7 @@ async fn insert(connection: &mut Connection<'_>, keys: Vec<KeyProof>) -> SqlResu
 /// Counts the rows with a secret that the first key has not sealed.
 async fn stale(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
 ) -> SqlResult<u64> {
     let mut rows = 0;
     for table in SealedTable::ALL {
@@ -220,9 +200,9 @@ async fn stale(
 /// started meanwhile, with a newer first key, can open it.
 async fn need_others(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
     abandon: bool,
-    forgotten: &[KeyProof],
+    forgotten: Vec<KeyProof>,
 ) -> SqlResult<bool> {
     if !abandon {
         return Ok(stale(connection, encrypted_fields).await? > 0);
@@ -230,13 +210,13 @@ async fn need_others(
     let stored = proofs(connection).await?;
     let opens = |table, row: &SealedRow| match encrypted_fields.sealer.reseal(table, row) {
         Ok(_) => true,
-        Err(OpenError::UnknownKey(key)) => stored.iter().chain(forgotten).any(|one| one.id == key),
+        Err(OpenError::UnknownKey(key)) => stored.iter().chain(&forgotten).any(|one| one.id == key),
         Err(OpenError::Forged) => false,
     };
     for table in SealedTable::ALL {
         let mut after = [0; 16];
         loop {
-            let rows = stale_rows(connection, encrypted_fields, table, after).await?;
+            let rows = stale_rows(connection, &encrypted_fields, table, after).await?;
             let Some(last) = rows.last() else { break };
             after = last.id;
             if rows.iter().any(|row| opens(table, row)) {

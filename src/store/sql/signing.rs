@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::account_lock::lock;
 use super::audit;
 use super::connection::Connection;
@@ -34,13 +34,9 @@ pub(in crate::store) const OLD_SECRETS: OldRows =
 impl<D: Database> SigningStore for D {
     async fn make_first_secrets(&self) -> Result<()> {
         loop {
-            let encrypted_fields = self.encrypted_fields().clone();
+            let make = call(make_missing, (self.encrypted_fields().clone(),));
             let rows = usize::from(ACCOUNTS_AT_ONCE);
-            let made = self.api().batch("make_first_secrets", rows, move |connection| {
-                let encrypted_fields = encrypted_fields.clone();
-                Box::pin(async move { make_missing(connection, &encrypted_fields).await })
-            });
-            if made.await? == 0 {
+            if self.api().batch("make_first_secrets", rows, make).await? == 0 {
                 return Ok(());
             }
         }
@@ -56,12 +52,9 @@ impl<D: Database> SigningStore for D {
     }
 
     async fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> Result<bool> {
-        let (write, id, old_expires_at) = (*write, new.id, new.old_expires_at);
-        let secret = self.encrypted_fields().seal_secret(write.account, id, &new.secret);
-        let rotated = self.api().transaction("rotate_signing_secret", move |connection| {
-            Box::pin(rotate(connection, write, (id, secret.clone()), old_expires_at))
-        });
-        rotated.await
+        let secret = self.encrypted_fields().seal_secret(write.account, new.id, &new.secret);
+        let rotate = call(rotate, (*write, (new.id, secret), new.old_expires_at));
+        self.api().transaction("rotate_signing_secret", rotate).await
     }
 
     async fn prune_signing_secrets(&self, before: Timestamp, limit: u32) -> Result<u64> {
@@ -72,7 +65,7 @@ impl<D: Database> SigningStore for D {
 /// Creates the first secret of some accounts that have none. Returns the number of accounts.
 async fn make_missing(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
 ) -> SqlResult<usize> {
     let lock = connection.dialect().exclusive_lock();
     let statement = format!(
@@ -83,7 +76,7 @@ async fn make_missing(
     let query = sql::query_as(AssertSqlSafe(statement)).bind(i64::from(ACCOUNTS_AT_ONCE));
     let without: Vec<(AccountId, Timestamp)> = query.fetch_all(connection).await?;
     for (account, created_at) in &without {
-        make_first(connection, encrypted_fields, *account, *created_at).await?;
+        make_first(connection, &encrypted_fields, *account, *created_at).await?;
     }
     Ok(without.len())
 }
@@ -105,9 +98,8 @@ pub(in crate::store) async fn make_first(
     .bind(account)
     .bind(secret)
     .bind(created_at)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Adds a secret that signs beside the newest one, until that expires.

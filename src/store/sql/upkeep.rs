@@ -4,7 +4,7 @@ use std::future::Future;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::Dialect;
 use super::history::prune_account;
 use super::leadership::all_shards;
@@ -101,10 +101,8 @@ impl<D: Upkept> UpkeepStore for D {
         now: Timestamp,
         limit: u32,
     ) -> Result<u64> {
-        let pruned = self.scheduler().batch("prune_account", limit as usize, move |connection| {
-            Box::pin(prune_account(connection, account, before, now, limit))
-        });
-        pruned.await
+        let prune = call(prune_account, (account, before, now, limit));
+        self.scheduler().batch("prune_account", limit as usize, prune).await
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64> {
@@ -122,11 +120,8 @@ impl<D: Upkept> UpkeepStore for D {
     }
 
     async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting> {
-        let waiting = self.scheduler().read("waiting", move |connection| {
-            let query = sql::query_as(waiting(connection.dialect())).bind(now);
-            Box::pin(query.bind(i64::from(cap)).fetch_one(connection))
-        });
-        waiting.await
+        let query = sql::query_as(waiting(D::DIALECT)).bind(now).bind(i64::from(cap));
+        self.scheduler().one("waiting", query).await
     }
 }
 

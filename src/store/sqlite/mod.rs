@@ -43,7 +43,7 @@ pub use connection::lock::ServerLock;
 
 use crate::runtime::Tasks;
 use crate::store::sql::access::AdapterShared;
-use crate::store::sql::fault::Fault;
+use crate::store::sql::fault::failed_in;
 use connection::access::SqliteConnections;
 
 /// The maximum time that closing waits for writes in progress.
@@ -84,9 +84,4 @@ impl SqliteStore {
         self.tasks.finish(CLOSE_GRACE).await;
         self.connections.readers.close().await;
     }
-}
-
-/// Adds the name of the contract's method to a failure of the adapter's inner functions.
-fn failed_in(operation: &'static str) -> impl Fn(Fault) -> super::StoreError {
-    move |fault| fault.of(operation)
 }

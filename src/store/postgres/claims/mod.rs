@@ -19,11 +19,11 @@ use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::runtime::faults;
-use crate::store::contract::claims::{LEASE_KEPT, next_page};
+use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::access::Database;
-use crate::store::sql::claims::{aborts, late};
+use crate::store::sql::access::{Access, Database, call};
+use crate::store::sql::erasure::aborts;
 use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::{number, unfit};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
@@ -185,6 +185,9 @@ const CLAIMS_OF: &str = "
     FROM executors AS e JOIN runs AS r ON r.claimed_by = e.id AND r.status = 1
     WHERE e.id = $1 AND r.attempt_started_at < $2";
 
+/// The running jobs that a user has cancelled.
+const CANCELLED: &str = "SELECT id FROM runs WHERE stop = 2 AND status = 1";
+
 #[async_trait]
 impl ClaimStore for PostgresStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
@@ -196,20 +199,13 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
-        let over = now.minus(LEASE_KEPT);
-        self.executor
-            .run("renew", Within::Statement, move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query(RENEW).bind(executor).bind(until).bind(over);
-                    query.execute(connection).await?;
-                    Ok(())
-                })
-            })
-            .await
+        let renew = sql::query(RENEW).bind(executor).bind(until).bind(now.minus(LEASE_KEPT));
+        self.executor.execute("renew", 1, renew).await?;
+        Ok(())
     }
 
     async fn aborts(&self) -> Result<Aborts> {
-        aborts(self, "SELECT id FROM runs WHERE stop = 2 AND status = 1").await
+        self.executor.read("aborts", call(aborts, (CANCELLED,))).await
     }
 
     async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed> {
@@ -243,7 +239,10 @@ impl ClaimStore for PostgresStore {
         after: Option<(Timestamp, JobId)>,
         limit: u32,
     ) -> Result<Vec<Ticket>> {
-        late(self, faults::statement("late", LATE), before, after, limit).await
+        let (start, job) = after.unwrap_or(FIRST);
+        let query = sql::query_as(faults::statement("late", LATE)).bind(before);
+        let query = query.bind(i64::from(limit)).bind(start).bind(job);
+        self.readable_jobs("late", query).await
     }
 
     async fn late_of_each(
@@ -259,8 +258,8 @@ impl ClaimStore for PostgresStore {
     }
 
     async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
-        let query = sql::query_as(faults::statement("expired", EXPIRED));
-        self.readable_jobs("expired", query.bind(before).bind(i64::from(limit))).await
+        let query = sql::query_as(faults::statement("expired", EXPIRED)).bind(before);
+        self.readable_jobs("expired", query.bind(i64::from(limit))).await
     }
 
     async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {

@@ -9,10 +9,11 @@ use super::options::options;
 use super::pool::{PoolWork, PostgresConnections, Within};
 use crate::domain::AccountId;
 use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
-use crate::store::sql::access::{Access, AdapterShared, Database, Scope, SlottedWork};
+use crate::store::sql::access::{Access, AdapterShared, Database, Scope};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
+use crate::store::sql::work::SlottedWork;
 use crate::store::{KeyProof, Result};
 
 /// The time limit of reads that scan whole tables.

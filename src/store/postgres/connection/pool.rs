@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use super::options::renew_password;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::postgres::PostgresSettings;
-use crate::store::sql::access::ResultSlot;
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
+use crate::store::sql::work::ResultSlot;
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 

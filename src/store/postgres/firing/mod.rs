@@ -13,8 +13,9 @@ use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::ReadableRow;
-use crate::store::sql::firing;
+use crate::store::sql::access::Access;
 use crate::store::sql::rows::read_rows;
+use crate::store::sql::{self, firing};
 use crate::store::{Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result};
 use fire::{Order, fire, is_one_statement};
 
@@ -60,15 +61,8 @@ impl FiringStore for PostgresStore {
         limit: u32,
     ) -> Result<Vec<DueEntry>> {
         let after = after.unwrap_or(ScheduleId::from_bytes([0; 16]));
-        self.scheduler
-            .run("next_ticks", Within::Statement, move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query_as(NEXT_TICKS);
-                    let query = query.bind(shard).bind(after).bind(i64::from(limit));
-                    Ok(query.fetch_all(connection).await?)
-                })
-            })
-            .await
+        let query = sql::query_as(NEXT_TICKS).bind(shard).bind(after).bind(i64::from(limit));
+        self.scheduler.all("next_ticks", query).await
     }
 
     async fn candidates(

@@ -2,8 +2,9 @@
 
 use crate::domain::AccountId;
 use crate::domain::shard::ShardId;
-use crate::store::postgres::{PostgresStore, Within};
-use crate::store::{CHANGES_KEPT, Result, StoreErrorKind};
+use crate::store::postgres::PostgresStore;
+use crate::store::sql::access::Access;
+use crate::store::{CHANGES_KEPT, Result, StoreErrorKind, sql};
 
 /// After this many failed shards the server counts as unavailable. Shards whose row is locked do
 /// not count.
@@ -22,14 +23,9 @@ impl PostgresStore {
         operation: &'static str,
         id: AccountId,
     ) -> Result<()> {
-        let drained = self.api.run(operation, Within::Statement, move |connection| {
-            let query = sqlx::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE").bind(id);
-            Box::pin(async move {
-                query.execute(connection).await?;
-                Ok(())
-            })
-        });
-        drained.await
+        let lock = sql::query("SELECT FROM accounts WHERE id = $1 FOR UPDATE").bind(id);
+        self.api.execute(operation, 1, lock).await?;
+        Ok(())
     }
 
     /// Waits for the leader of each shard, and makes it read the account again. Each shard has a
@@ -43,21 +39,12 @@ impl PostgresStore {
         operation: &'static str,
         id: AccountId,
     ) -> Result<()> {
-        let shards = self.api.run(operation, Within::Statement, |connection| {
-            let query = sqlx::query_scalar("SELECT shard FROM shards ORDER BY shard");
-            Box::pin(async move { Ok(query.fetch_all(connection).await?) })
-        });
-        let shards: Vec<ShardId> = shards.await?;
+        let shards = sql::query_scalar("SELECT shard FROM shards ORDER BY shard");
+        let shards: Vec<ShardId> = self.api.scalars(operation, shards).await?;
         let (mut fenced, mut failed) = (Ok(()), 0);
         for shard in shards {
-            let done = self.api.run(operation, Within::Statement, move |connection| {
-                let query = sqlx::query(FENCE).bind(shard).bind(id).bind(i32::from(CHANGES_KEPT));
-                Box::pin(async move {
-                    query.execute(connection).await?;
-                    Ok(())
-                })
-            });
-            if let Err(error) = done.await {
+            let fence = sql::query(FENCE).bind(shard).bind(id).bind(i32::from(CHANGES_KEPT));
+            if let Err(error) = self.api.execute(operation, 1, fence).await {
                 failed += usize::from(error.kind() != StoreErrorKind::Locked);
                 fenced = fenced.and(Err(error));
             }

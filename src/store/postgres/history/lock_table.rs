@@ -1,8 +1,9 @@
 //! The limit that the server's lock table sets on history.
 
-use crate::store::Result;
+use crate::store::postgres::PostgresStore;
 use crate::store::postgres::history::partitions::AHEAD;
-use crate::store::postgres::{PostgresStore, Within};
+use crate::store::sql::access::Access;
+use crate::store::{Result, sql};
 
 /// The number of locks in the server's lock table, and the number of locks that a statement takes
 /// for each day that it scans: two tables and their indexes. Source: the PostgreSQL manual on
@@ -22,9 +23,7 @@ impl PostgresStore {
     /// # Errors
     /// If the server does not answer or rejects the query.
     pub async fn bearable_days(&self) -> Result<u64> {
-        let locks = self.scheduler.run("bearable_days", Within::Statement, |connection| {
-            Box::pin(async move { Ok(sqlx::query_as(LOCKS).fetch_one(connection).await?) })
-        });
+        let locks = self.scheduler.one("bearable_days", sql::query_as(LOCKS));
         let (locks, of_a_day): (i64, i64) = locks.await?;
         let of_all = of_a_day * i64::from(self.settings.api_connections);
         Ok(u64::try_from(locks / of_all - AHEAD - 1).unwrap_or(0))

@@ -8,11 +8,12 @@ pub(super) mod prune;
 
 use std::sync::atomic::Ordering;
 
-use super::{PostgresStore, Within, failed_in};
+use super::{PostgresStore, failed_in};
 use crate::domain::Timestamp;
+use crate::store::sql::access::Access;
 use crate::store::sql::fault::Fault;
 use crate::store::sql::upkeep::Upkept;
-use crate::store::{Result, StoreErrorKind, Upkeep};
+use crate::store::{Result, StoreErrorKind, Upkeep, sql};
 use crate::telemetry::metrics::PARTITIONS_AHEAD_SECONDS;
 use partitions::days_around;
 
@@ -22,22 +23,16 @@ const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigin
 
 impl Upkept for PostgresStore {
     async fn check_writable(&self) -> Result<()> {
-        let checked = self.scheduler.run("ping", Within::Statement, move |connection| {
-            Box::pin(async move {
-                if sqlx::query_scalar(READ_ONLY).fetch_one(connection).await? {
-                    return Err(Fault::new(StoreErrorKind::Unavailable, "the server is read-only"));
-                }
-                Ok(())
-            })
-        });
-        checked.await
+        let (is_read_only,): (bool,) = self.scheduler.one("ping", sql::query_as(READ_ONLY)).await?;
+        if is_read_only {
+            let fault = Fault::new(StoreErrorKind::Unavailable, "the server is read-only");
+            return Err(fault.of("ping"));
+        }
+        Ok(())
     }
 
     async fn own_time(&self) -> Result<Option<Timestamp>> {
-        let time = self.scheduler.run("time", Within::Statement, move |connection| {
-            Box::pin(async move { Ok(Some(sqlx::query_scalar(TIME).fetch_one(connection).await?)) })
-        });
-        time.await
+        self.scheduler.scalar("time", sql::query_scalar(TIME)).await
     }
 
     async fn make_partitions(&self, now: Timestamp) -> Result<()> {

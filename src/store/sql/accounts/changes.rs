@@ -3,12 +3,13 @@
 use crate::domain::audit::Action;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
+use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::account_lock::{fence_change, lock};
-use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::query::Query;
-use crate::store::{Account, Usage, WriteContext, sql};
+use crate::store::sql::{self, audit, signing};
+use crate::store::{Account, Usage, WriteContext};
 
 /// Stores an account. Returns `false` if the name is taken.
 pub(in crate::store) async fn insert_account(
@@ -30,6 +31,7 @@ pub(in crate::store) async fn insert_account(
 
 pub(in crate::store) async fn create_account(
     connection: &mut Connection<'_>,
+    encrypted_fields: EncryptedFields,
     write: WriteContext,
     name: String,
     plan: String,
@@ -39,6 +41,7 @@ pub(in crate::store) async fn create_account(
         return Ok(false);
     }
     audit::record(connection, write, Action::AccountCreated, [write.account]).await?;
+    signing::make_first(connection, &encrypted_fields, write.account, write.now).await?;
     Ok(true)
 }
 
@@ -84,9 +87,8 @@ async fn forget_month(connection: &mut Connection<'_>, write: WriteContext) -> S
     .bind(write.account)
     .bind(-month)
     .bind(reserved)
-    .execute(connection)
-    .await?;
-    Ok(())
+    .run(connection)
+    .await
 }
 
 /// Suspends or resumes an account. In PostgreSQL, this does not wait for work that was admitted

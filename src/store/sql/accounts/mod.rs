@@ -7,13 +7,12 @@ mod keys;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::batch_rows::{Of, batch_row, json};
 use super::connection::Connection;
 use super::fault::SqlResult;
 use super::hex::Hex;
 use super::rows::account_columns;
-use super::signing;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::{
@@ -26,21 +25,9 @@ pub(in crate::store) use changes::insert_account;
 #[async_trait]
 impl<D: Database> AccountStore for D {
     async fn create_account(&self, write: &WriteContext, name: &str, plan: &str) -> Result<bool> {
-        let (write, name, plan) = (*write, name.to_owned(), plan.to_owned());
         let encrypted_fields = self.encrypted_fields().clone();
-        let created = self.api().transaction("create_account", move |connection| {
-            let (encrypted_fields, name, plan) =
-                (encrypted_fields.clone(), name.clone(), plan.clone());
-            Box::pin(async move {
-                let is_new = changes::create_account(connection, write, name, plan).await?;
-                if is_new {
-                    signing::make_first(connection, &encrypted_fields, write.account, write.now)
-                        .await?;
-                }
-                Ok(is_new)
-            })
-        });
-        created.await
+        let new = (encrypted_fields, *write, name.to_owned(), plan.to_owned());
+        self.api().transaction("create_account", call(changes::create_account, new)).await
     }
 
     async fn accounts(&self) -> Result<Vec<Account>> {
@@ -54,25 +41,16 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
-        let counted = self.api().read("usage", move |connection| {
-            Box::pin(changes::counted(id, now).fetch_one(connection))
-        });
-        counted.await.map(changes::used)
+        self.api().one("usage", changes::counted(id, now)).await.map(changes::used)
     }
 
     async fn jobs_made(&self, id: AccountId, now: Timestamp) -> Result<u64> {
-        let counted = self.api().snapshot("jobs_made", move |connection| {
-            Box::pin(jobs_made::count(connection, id, now))
-        });
-        counted.await
+        self.api().snapshot("jobs_made", call(jobs_made::count, (id, now))).await
     }
 
     async fn set_plan(&self, write: &WriteContext, plan: &str) -> Result<bool> {
-        let (write, plan) = (*write, plan.to_owned());
-        let set = self.api().transaction("set_plan", move |connection| {
-            Box::pin(changes::set_plan(connection, write, plan.clone()))
-        });
-        let is_there = set.await?;
+        let set = call(changes::set_plan, (*write, plan.to_owned()));
+        let is_there = self.api().transaction("set_plan", set).await?;
         if is_there {
             // Even if nothing has changed: the replica may have died in an earlier call, before
             // this.
@@ -82,11 +60,8 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn set_suspended(&self, write: &WriteContext, suspended: bool) -> Result<bool> {
-        let write = *write;
-        let set = self.api().transaction("set_suspended", move |connection| {
-            Box::pin(changes::set_suspended(connection, write, suspended))
-        });
-        let is_there = set.await?;
+        let set = call(changes::set_suspended, (*write, suspended));
+        let is_there = self.api().transaction("set_suspended", set).await?;
         if is_there {
             // Even if nothing has changed: the replica may have died in an earlier call, before
             // this.
@@ -96,25 +71,17 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>> {
-        let known = json(known);
-        let plans = self.api().read("plans_beside", move |connection| {
-            let known_plan = connection.dialect().among("plan", Of::Text, "$1");
-            let query = format!(
-                "SELECT DISTINCT plan FROM accounts WHERE NOT ({known_plan})
-                 ORDER BY plan LIMIT 20"
-            );
-            let query = sql::query_scalar(AssertSqlSafe(query)).bind(known.clone());
-            Box::pin(query.fetch_all(connection))
-        });
-        plans.await
+        let known_plan = D::DIALECT.among("plan", Of::Text, "$1");
+        let query = format!(
+            "SELECT DISTINCT plan FROM accounts WHERE NOT ({known_plan})
+             ORDER BY plan LIMIT 20"
+        );
+        let query = sql::query_scalar(AssertSqlSafe(query)).bind(json(known));
+        self.api().scalars("plans_beside", query).await
     }
 
     async fn create_key(&self, write: &WriteContext, key: &NewKey) -> Result<KeyCreated> {
-        let (write, key) = (*write, key.clone());
-        let created = self.api().transaction("create_key", move |connection| {
-            Box::pin(keys::create_key(connection, write, key.clone()))
-        });
-        created.await
+        self.api().transaction("create_key", call(keys::create_key, (*write, key.clone()))).await
     }
 
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>> {
@@ -126,19 +93,11 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<Rotated> {
-        let (write, rotation) = (*write, *rotation);
-        let rotated = self.api().transaction("rotate_key", move |connection| {
-            Box::pin(keys::rotate_key(connection, write, rotation))
-        });
-        rotated.await
+        self.api().transaction("rotate_key", call(keys::rotate_key, (*write, *rotation))).await
     }
 
     async fn revoke_key(&self, write: &WriteContext, id: KeyId) -> Result<bool> {
-        let write = *write;
-        let revoked = self.api().transaction("revoke_key", move |connection| {
-            Box::pin(keys::revoke_key(connection, write, id))
-        });
-        revoked.await
+        self.api().transaction("revoke_key", call(keys::revoke_key, (*write, id))).await
     }
 
     async fn key(&self, id: KeyId) -> Result<Option<KnownKey>> {
@@ -152,10 +111,7 @@ impl<D: Database> AccountStore for D {
     async fn note_key_uses(&self, uses: &[KeyUse]) -> Result<()> {
         let rows: Vec<UsedKey> = uses.iter().map(UsedKey::new).collect();
         let (count, rows) = (rows.len(), json(&rows));
-        let noted = self.api().batch("note_key_uses", count, move |connection| {
-            Box::pin(note_uses(connection, rows.clone()))
-        });
-        noted.await
+        self.api().batch("note_key_uses", count, call(note_uses, (rows,))).await
     }
 }
 
@@ -190,6 +146,5 @@ async fn note_uses(connection: &mut Connection<'_>, uses: String) -> SqlResult<(
          WHERE api_keys.id = r.id AND api_keys.account_id = r.account_id
            AND (last_used_at IS NULL OR last_used_at < r.used_at)"
     );
-    sql::query(AssertSqlSafe(statement)).bind(uses).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(uses).run(connection).await
 }

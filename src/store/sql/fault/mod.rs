@@ -78,6 +78,11 @@ impl Fault {
     }
 }
 
+/// Adds the name of the contract's method to a failure of the adapter's inner functions.
+pub(in crate::store) fn failed_in(operation: &'static str) -> impl Fn(Fault) -> StoreError {
+    move |fault| fault.of(operation)
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

@@ -106,9 +106,8 @@ pub(in crate::store::sql) async fn end_jobs_of(
         .bind(json_ids(running.into_iter().map(|(job, _)| job.to_bytes())))
         .bind(write.account)
         .bind(write.now)
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 /// Ends waiting jobs of an account, which are locked. A job keeps the result of its last attempt.

@@ -58,10 +58,11 @@ const FEW: i64 = 10_000;
 /// Reads jobs and counts them on one snapshot. The last page shows their number.
 pub(super) async fn list(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
     account: AccountId,
-    query: &JobQuery,
+    query: JobQuery,
 ) -> SqlResult<JobPage> {
+    let query = &query;
     let dialect = connection.dialect();
     let tables = match count_partial(dialect, account, query) {
         Some(count) => tables(query, count.scalar::<i64>().fetch_one(connection).await? <= FEW),

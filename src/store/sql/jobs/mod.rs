@@ -6,11 +6,9 @@ pub(in crate::store) mod list;
 pub(in crate::store) mod overlap;
 pub(in crate::store) mod tickets;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::job_rows::{JOB, JobAndLast};
@@ -34,15 +32,10 @@ impl<D: Database> JobStore for D {
         let (write, job) = (*write, *job);
         let is_plain = quota.is_none() && write.idempotency.is_none();
         if is_plain && D::DIALECT == Dialect::Postgres {
-            let created = self.api().statement("create_job", 1, move |connection| {
-                Box::pin(create::trigger_at_once(connection, write, job))
-            });
-            return created.await;
+            let create = call(create::trigger_at_once, (write, job));
+            return self.api().statement("create_job", 1, create).await;
         }
-        let created = self.api().transaction("create_job", move |connection| {
-            Box::pin(create::trigger(connection, write, job, quota))
-        });
-        created.await
+        self.api().transaction("create_job", call(create::trigger, (write, job, quota))).await
     }
 
     async fn retry_job(
@@ -52,46 +45,28 @@ impl<D: Database> JobStore for D {
         id: JobId,
         quota: Option<u64>,
     ) -> Result<Retried> {
-        let write = *write;
-        let retried = self.api().transaction("retry_job", move |connection| {
-            Box::pin(create::retry(connection, write, of, id, quota))
-        });
-        retried.await
+        self.api().transaction("retry_job", call(create::retry, (*write, of, id, quota))).await
     }
 
     async fn cancel_job(&self, write: &WriteContext, id: JobId) -> Result<Cancelled> {
-        let write = *write;
-        let cancelled = self.history_transaction("cancel_job", move |connection| {
-            Box::pin(cancel::cancel(connection, write, id))
-        });
-        cancelled.await
+        self.history_transaction("cancel_job", call(cancel::cancel, (*write, id))).await
     }
 
     async fn job(&self, account: AccountId, id: JobId) -> Result<Option<(Job, Vec<Attempt>)>> {
-        let encrypted_fields = self.encrypted_fields().clone();
-        let found = self.api().snapshot("job", move |connection| {
-            let encrypted_fields = encrypted_fields.clone();
-            Box::pin(async move { read(connection, &encrypted_fields, account, id).await })
-        });
-        found.await
+        let wanted = (self.encrypted_fields().clone(), account, id);
+        self.api().snapshot("job", call(read, wanted)).await
     }
 
     async fn jobs(&self, account: AccountId, query: &JobQuery) -> Result<JobPage> {
-        let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
-        let page = self.api().snapshot("jobs", move |connection| {
-            let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
-            Box::pin(
-                async move { list::list(connection, &encrypted_fields, account, &query).await },
-            )
-        });
-        page.await
+        let wanted = (self.encrypted_fields().clone(), account, query.clone());
+        self.api().snapshot("jobs", call(list::list, wanted)).await
     }
 }
 
 /// Reads a job and its attempts on one snapshot.
 async fn read(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
     account: AccountId,
     id: JobId,
 ) -> SqlResult<Option<(Job, Vec<Attempt>)>> {

@@ -86,8 +86,7 @@ pub(super) async fn forget_held(connection: &mut Connection<'_>, ended: EndedJob
         "UPDATE schedule_state SET held_job_id = NULL
          WHERE shard = $1 AND schedule_id = $2 AND held_job_id = $3",
     );
-    forget.bind(ended.shard).bind(ended.schedule).bind(ended.job).execute(connection).await?;
-    Ok(())
+    forget.bind(ended.shard).bind(ended.schedule).bind(ended.job).run(connection).await
 }
 
 /// Makes the newest unfinished job of a tick the active one, because ticks must not overlap any
@@ -107,8 +106,7 @@ pub(in crate::store::sql) async fn find_active(
         connection.dialect().indexed_by("runs_account")
     );
     let find = sql::query(AssertSqlSafe(find)).bind(shard).bind(schedule).bind(account);
-    find.execute(connection).await?;
-    Ok(())
+    find.run(connection).await
 }
 
 /// Allows ticks to overlap: no job is active any more, and a held job starts.

@@ -8,7 +8,7 @@ use crate::domain::{AccountId, ChannelId, Timestamp};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 
 use crate::store::sql;
-use crate::store::sql::account_lock::{admit, lock};
+use crate::store::sql::account_lock::{admit, admit_more, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
@@ -36,20 +36,9 @@ pub(in crate::store) async fn create_channel(
     config: String,
     most: Option<u64>,
 ) -> SqlResult<ChannelCreated> {
-    let holding = if most.is_some() {
-        connection.dialect().exclusive_lock()
-    } else {
-        connection.dialect().shared_lock()
-    };
-    admit(connection, write.account, holding).await?;
-    if let Some(most) = most {
-        let query = "SELECT count(*) FROM notification_channels WHERE account_id = $1";
-        let query = sql::query_scalar(query).bind(write.account);
-        let current: i64 = query.fetch_one(&mut *connection).await?;
-        let current = current.unsigned_abs();
-        if current >= most {
-            return Ok(ChannelCreated::TooMany { current });
-        }
+    let refused = admit_more(connection, write.account, "notification_channels", 1, most).await?;
+    if let Some(current) = refused {
+        return Ok(ChannelCreated::TooMany { current });
     }
     sql::query(
         "INSERT INTO notification_channels
@@ -291,14 +280,14 @@ pub(in crate::store) async fn unverify_channel(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ChannelId,
-    trouble: &str,
+    trouble: String,
 ) -> SqlResult<bool> {
     if !lock(connection, write.account).await? {
         return Ok(false);
     }
     let Some(held) = hold(connection, write.account, id).await? else { return Ok(false) };
     if held.verified {
-        lose_verified(connection, write, id, trouble).await?;
+        lose_verified(connection, write, id, &trouble).await?;
     }
     Ok(true)
 }

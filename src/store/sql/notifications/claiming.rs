@@ -3,6 +3,8 @@
 //! The transaction of the claim records the try before anything is sent. If the notifier dies, the
 //! claim ends at its time limit, and the next claim records the try as lost.
 
+use std::sync::Arc;
+
 use sqlx::AssertSqlSafe;
 
 use super::chosen_deliveries::{ChosenDeliveries, FoundDelivery};
@@ -17,6 +19,7 @@ use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
+use crate::store::sql::query::write_rows;
 
 /// The maximum number of due deliveries that one query reads to find a few of each channel.
 const LOOKED_AT: i64 = 2_000;
@@ -29,7 +32,7 @@ const LOOKS: usize = 5;
 pub(in crate::store) async fn claim_deliveries(
     connection: &mut Connection<'_>,
     claim: DeliveryClaim,
-    corrupt_rows: &CorruptRows,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<(Vec<SealedDelivery>, u64)> {
     let picked = pick(connection, &claim).await?;
     if picked.is_empty() {
@@ -42,7 +45,7 @@ pub(in crate::store) async fn claim_deliveries(
         due.into_iter().partition(|delivery| delivery.hopeless().is_some());
     fail(connection, &failed, claim.now).await?;
     take(connection, &taken, &claim).await?;
-    Ok((contents(connection, taken, claim.now, corrupt_rows).await?, failed.len() as u64))
+    Ok((contents(connection, taken, claim.now, &corrupt_rows).await?, failed.len() as u64))
 }
 
 /// Returns a few due deliveries of each channel that is not busy, without locking them. A channel,
@@ -213,17 +216,14 @@ async fn fail(
         Some(FailedRow { id, error_code: code.as_str(), error_message: message })
     };
     let failed: Vec<_> = failed.iter().filter_map(row).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    let statement = format!(
-        "UPDATE notification_deliveries SET status = 4, wake_at = NULL, claimed_by = NULL,
-             completed_at = $2, error_code = r.error_code, error_message = r.error_message
-         FROM {} WHERE notification_deliveries.id = r.id",
-        connection.dialect().rows::<FailedRow>("$1")
-    );
-    sql::query(AssertSqlSafe(statement)).bind(json(&failed)).bind(now).execute(connection).await?;
-    Ok(())
+    let statement = |rows: &str| {
+        format!(
+            "UPDATE notification_deliveries SET status = 4, wake_at = NULL, claimed_by = NULL,
+                 completed_at = $2, error_code = r.error_code, error_message = r.error_message
+             FROM {rows} WHERE notification_deliveries.id = r.id"
+        )
+    };
+    write_rows(connection, &failed, Some(now), statement).await
 }
 
 /// Claims the deliveries until `claim.until`, and counts the try of each.
@@ -250,9 +250,8 @@ async fn take(
         .bind(claim.until)
         .bind(DeliveryError::NotifierLost.as_str())
         .bind(LOST)
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 /// Ends all claims at `now`. Returns the number of claims.

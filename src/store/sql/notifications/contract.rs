@@ -9,7 +9,7 @@ use super::channels::ChannelRow;
 use crate::domain::alert::grouping::GroupingRules;
 use crate::domain::channel::{Channel, ChannelConfig};
 use crate::domain::{AccountId, ChannelId, DeliveryId, ScheduleId, Timestamp};
-use crate::store::sql::access::{Access, Database};
+use crate::store::sql::access::{Access, Database, call};
 use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
@@ -27,24 +27,16 @@ impl<D: Database> ChannelStore for D {
     ) -> Result<ChannelCreated> {
         let (write, channel) = (*write, new.channel.clone());
         let config = self.encrypted_fields().seal_config(write.account, channel.id, &new.config);
-        self.api()
-            .transaction("create_channel", move |connection| {
-                let (channel, config) = (channel.clone(), config.clone());
-                Box::pin(super::create_channel(connection, write, channel, config, most))
-            })
-            .await
+        let create = call(super::create_channel, (write, channel, config, most));
+        self.api().transaction("create_channel", create).await
     }
 
     async fn channels(&self, account: AccountId) -> Result<Vec<Channel>> {
-        self.api()
-            .read("channels", move |connection| Box::pin(super::channels(connection, account)))
-            .await
+        self.api().read("channels", call(super::channels, (account,))).await
     }
 
     async fn channel(&self, account: AccountId, id: ChannelId) -> Result<Option<StoredChannel>> {
-        let found = self
-            .api()
-            .read("channel", move |connection| Box::pin(super::channel(connection, account, id)));
+        let found = self.api().read("channel", call(super::channel, (account, id)));
         let open = |row: ChannelRow| row.open(account, self.encrypted_fields());
         Ok(found.await?.map(open))
     }
@@ -64,20 +56,12 @@ impl<D: Database> ChannelStore for D {
             config: change.config.as_ref().map(seal),
             keeps_verified: change.keeps_verified,
         };
-        self.api()
-            .transaction("change_channel", move |connection| {
-                Box::pin(super::change_channel(connection, write, id, revision, change.clone()))
-            })
-            .await
+        let change = call(super::change_channel, (write, id, revision, change));
+        self.api().transaction("change_channel", change).await
     }
 
     async fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> Result<bool> {
-        let write = *write;
-        self.api()
-            .transaction("delete_channel", move |connection| {
-                Box::pin(super::delete_channel(connection, write, id))
-            })
-            .await
+        self.api().transaction("delete_channel", call(super::delete_channel, (*write, id))).await
     }
 
     async fn count_test(
@@ -86,11 +70,7 @@ impl<D: Database> ChannelStore for D {
         id: ChannelId,
         now: Timestamp,
     ) -> Result<TryAllowed> {
-        self.api()
-            .transaction("count_test", move |connection| {
-                Box::pin(super::count_test(connection, account, id, now))
-            })
-            .await
+        self.api().transaction("count_test", call(super::count_test, (account, id, now))).await
     }
 
     async fn verify_channel(
@@ -103,12 +83,8 @@ impl<D: Database> ChannelStore for D {
         let write = *write;
         let config =
             config.map(|config| self.encrypted_fields().seal_config(write.account, id, config));
-        self.api()
-            .transaction("verify_channel", move |connection| {
-                let config = config.clone();
-                Box::pin(super::verify_channel(connection, write, id, revision, config))
-            })
-            .await
+        let verify = call(super::verify_channel, (write, id, revision, config));
+        self.api().transaction("verify_channel", verify).await
     }
 
     async fn unverify_channel(
@@ -117,15 +93,8 @@ impl<D: Database> ChannelStore for D {
         id: ChannelId,
         trouble: &str,
     ) -> Result<bool> {
-        let (write, trouble) = (*write, Arc::<str>::from(trouble));
-        self.api()
-            .transaction("unverify_channel", move |connection| {
-                let trouble = trouble.clone();
-                Box::pin(
-                    async move { super::unverify_channel(connection, write, id, &trouble).await },
-                )
-            })
-            .await
+        let unverify = call(super::unverify_channel, (*write, id, trouble.to_owned()));
+        self.api().transaction("unverify_channel", unverify).await
     }
 }
 
@@ -136,11 +105,7 @@ impl<D: Database> PreferenceStore for D {
         account: AccountId,
         schedule: ScheduleId,
     ) -> Result<Option<StoredPreference>> {
-        self.api()
-            .snapshot("preference", move |connection| {
-                Box::pin(super::preference(connection, account, schedule))
-            })
-            .await
+        self.api().snapshot("preference", call(super::preference, (account, schedule))).await
     }
 
     async fn set_preference(
@@ -149,12 +114,8 @@ impl<D: Database> PreferenceStore for D {
         schedule: ScheduleId,
         new: &NewPreference,
     ) -> Result<PreferenceSet> {
-        let (write, new) = (*write, new.clone());
-        self.api()
-            .transaction("set_preference", move |connection| {
-                Box::pin(super::set_preference(connection, write, schedule, new.clone()))
-            })
-            .await
+        let set = call(super::set_preference, (*write, schedule, new.clone()));
+        self.api().transaction("set_preference", set).await
     }
 
     async fn channel_uses(
@@ -163,97 +124,57 @@ impl<D: Database> PreferenceStore for D {
         channel: ChannelId,
         limit: u32,
     ) -> Result<ChannelUses> {
-        self.api()
-            .snapshot("channel_uses", move |connection| {
-                Box::pin(super::channel_uses(connection, account, channel, limit))
-            })
-            .await
+        let read = call(super::channel_uses, (account, channel, limit));
+        self.api().snapshot("channel_uses", read).await
     }
 }
 
 #[async_trait]
 impl<D: Database> AlertStore for D {
     async fn alert_work(&self, now: Timestamp) -> Result<AlertWork> {
-        self.scheduler()
-            .read("alert_work", move |connection| Box::pin(super::alert_work(connection, now)))
-            .await
+        self.scheduler().read("alert_work", call(super::alert_work, (now,))).await
     }
 
     async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
-        let (rules, corrupt_rows) = (*rules, self.corrupt_rows().clone());
-        self.scheduler()
-            .batch("relay", limit as usize, move |connection| {
-                let corrupt_rows = corrupt_rows.clone();
-                Box::pin(
-                    async move { super::relay(connection, now, limit, rules, &corrupt_rows).await },
-                )
-            })
-            .await
+        let relay = call(super::relay, (now, limit, *rules, self.corrupt_rows().clone()));
+        self.scheduler().batch("relay", limit as usize, relay).await
     }
 
     async fn claim_deliveries(&self, claim: &DeliveryClaim) -> Result<ClaimedDeliveries> {
-        let (claim, corrupt_rows) = (claim.clone(), self.corrupt_rows().clone());
-        let claimed = self.scheduler().transaction("claim_deliveries", move |connection| {
-            let (claim, corrupt_rows) = (claim.clone(), corrupt_rows.clone());
-            Box::pin(async move { super::claim_deliveries(connection, claim, &corrupt_rows).await })
-        });
+        let take = call(super::claim_deliveries, (claim.clone(), self.corrupt_rows().clone()));
+        let claimed = self.scheduler().transaction("claim_deliveries", take);
         let (sealed, undeliverable) = claimed.await?;
         let taken = sealed.into_iter().map(|one| one.open(self.encrypted_fields())).collect();
         Ok(ClaimedDeliveries { taken, undeliverable })
     }
 
     async fn release_deliveries(&self, now: Timestamp) -> Result<u64> {
-        self.scheduler()
-            .statement("release_deliveries", 1, move |connection| {
-                Box::pin(super::release_deliveries(connection, now))
-            })
-            .await
+        let release = call(super::release_deliveries, (now,));
+        self.scheduler().statement("release_deliveries", 1, release).await
     }
 
     async fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Result<Vec<bool>> {
         if ends.is_empty() {
             return Ok(Vec::new());
         }
-        let ends: Arc<[TryEnd]> = ends.into();
-        self.scheduler()
-            .batch("complete_tries", ends.len(), move |connection| {
-                let ends = ends.clone();
-                Box::pin(async move { super::complete_tries(connection, now, &ends).await })
-            })
-            .await
+        let complete = call(super::complete_tries, (now, Arc::from(ends)));
+        self.scheduler().batch("complete_tries", ends.len(), complete).await
     }
 
     async fn deliveries(&self, account: AccountId, query: &DeliveryQuery) -> Result<DeliveryPage> {
-        let query = query.clone();
-        self.api()
-            .snapshot("deliveries", move |connection| {
-                Box::pin(super::deliveries(connection, account, query.clone()))
-            })
-            .await
+        self.api().snapshot("deliveries", call(super::deliveries, (account, query.clone()))).await
     }
 
     async fn delivery(&self, account: AccountId, id: DeliveryId) -> Result<Option<Delivery>> {
-        self.api()
-            .snapshot("delivery", move |connection| {
-                Box::pin(super::delivery(connection, account, id))
-            })
-            .await
+        self.api().snapshot("delivery", call(super::delivery, (account, id))).await
     }
 
     async fn redeliver(&self, write: &WriteContext, id: DeliveryId) -> Result<Redelivered> {
-        let write = *write;
-        self.api()
-            .transaction("redeliver", move |connection| {
-                Box::pin(super::redeliver(connection, write, id))
-            })
-            .await
+        self.api().transaction("redeliver", call(super::redeliver, (*write, id))).await
     }
 
     async fn prune_deliveries(&self, before: Timestamp, limit: u32) -> Result<u64> {
-        self.scheduler()
-            .batch("prune_deliveries", limit as usize, move |connection| {
-                Box::pin(super::prune_deliveries(connection, before, limit))
-            })
-            .await
+        let prune = call(super::prune_deliveries, (before, limit));
+        self.scheduler().batch("prune_deliveries", limit as usize, prune).await
     }
 }

@@ -12,6 +12,7 @@ use crate::store::sql::batch_rows::{BatchRow, Of, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
+use crate::store::sql::query::write_rows;
 
 /// Writes the deliveries, incidents and channels of a plan.
 pub(in crate::store) async fn write(
@@ -77,11 +78,11 @@ impl<'p> DeliveryRow<'p> {
 }
 
 async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResult<()> {
-    if plan.deliveries.is_empty() {
-        return Ok(());
-    }
-    let statement = format!(
-        "INSERT INTO notification_deliveries
+    let planned: Vec<_> =
+        plan.deliveries.iter().map(|planned| DeliveryRow::new(planned, plan.now)).collect();
+    let statement = |rows: &str| {
+        format!(
+            "INSERT INTO notification_deliveries
              (id, account_id, channel_id, event_id, schedule_id, job_id, incident_id, merged_into,
               type, status, failures, at, created_at, wake_at, completed_at, schedule_name,
               error_code, error_message, content)
@@ -89,17 +90,10 @@ async fn insert_deliveries(connection: &mut Connection<'_>, plan: &AlertPlan) ->
                 r.incident_id, r.merged_into, r.kind, r.status, r.failures, r.at,
                 CAST($2 AS bigint), r.wake_at, r.completed_at, r.schedule_name, r.error_code,
                 r.error_message, r.content
-         FROM {} WHERE true ON CONFLICT (id) DO NOTHING",
-        connection.dialect().rows::<DeliveryRow>("$1")
-    );
-    let planned: Vec<_> =
-        plan.deliveries.iter().map(|planned| DeliveryRow::new(planned, plan.now)).collect();
-    sql::query(AssertSqlSafe(statement))
-        .bind(json(&planned))
-        .bind(plan.now)
-        .execute(connection)
-        .await?;
-    Ok(())
+         FROM {rows} WHERE true ON CONFLICT (id) DO NOTHING"
+        )
+    };
+    write_rows(connection, &planned, Some(plan.now), statement).await
 }
 
 batch_row! {
@@ -126,22 +120,16 @@ async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResu
         }
     });
     let moved: Vec<_> = moved.collect();
-    if moved.is_empty() {
-        return Ok(());
-    }
-    let statement = format!(
-        "UPDATE notification_deliveries SET status = r.status, merged_into = r.merged_into,
+    let statement = |rows: &str| {
+        format!(
+            "UPDATE notification_deliveries SET status = r.status, merged_into = r.merged_into,
              wake_at = r.wake_at,
              completed_at = CASE WHEN r.status > 2 THEN CAST($2 AS bigint) END
-         FROM {} WHERE notification_deliveries.id = r.id AND notification_deliveries.status = 0",
-        connection.dialect().rows::<MovedRow>("$1")
-    );
-    sql::query(AssertSqlSafe(statement))
-        .bind(json(&moved))
-        .bind(plan.now)
-        .execute(connection)
-        .await?;
-    Ok(())
+         FROM {rows}
+         WHERE notification_deliveries.id = r.id AND notification_deliveries.status = 0"
+        )
+    };
+    write_rows(connection, &moved, Some(plan.now), statement).await
 }
 
 batch_row! {
@@ -191,26 +179,22 @@ async fn write_incidents(connection: &mut Connection<'_>, plan: &AlertPlan) -> S
     let ended = || plan.ended.iter().map(|id| id.to_bytes());
     remove(connection, "incident_schedules", "incident_id", ended()).await?;
     remove(connection, "notification_incidents", "id", ended()).await?;
-    let changed: Vec<_> = plan.incidents.values().filter(|one| one.changed).collect();
-    if !changed.is_empty() {
+    let changed = plan.incidents.values().filter(|one| one.changed);
+    let incidents: Vec<_> = changed.map(IncidentRow::new).collect();
+    let statement = |rows: &str| {
         let names = || IncidentRow::COLUMNS.iter().map(|(name, _)| *name);
         let read: Vec<String> = names().map(|name| format!("r.{name}")).collect();
         let set: Vec<String> =
             names().skip(1).map(|name| format!("{name} = excluded.{name}")).collect();
-        let statement = format!(
-            "INSERT INTO notification_incidents ({}) SELECT {} FROM {}
+        format!(
+            "INSERT INTO notification_incidents ({}) SELECT {} FROM {rows}
              WHERE true ON CONFLICT (id) DO UPDATE SET {}",
             incident_columns(),
             read.join(", "),
-            connection.dialect().rows::<IncidentRow>("$1"),
             set.join(", ")
-        );
-        let incidents: Vec<_> = changed.into_iter().map(IncidentRow::new).collect();
-        sql::query(AssertSqlSafe(statement))
-            .bind(json(&incidents))
-            .execute(&mut *connection)
-            .await?;
-    }
+        )
+    };
+    write_rows(connection, &incidents, None, statement).await?;
     write_members(connection, plan).await
 }
 
@@ -220,9 +204,6 @@ batch_row! {
 }
 
 async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResult<()> {
-    if plan.joined.is_empty() {
-        return Ok(());
-    }
     type Joined<'p> = (&'p (IncidentId, ScheduleId), &'p (AccountId, bool));
     let row = |((incident, schedule), (account, failing)): Joined<'_>| MemberRow {
         id: Hex(incident.member(*schedule)),
@@ -232,14 +213,14 @@ async fn write_members(connection: &mut Connection<'_>, plan: &AlertPlan) -> Sql
         failing: *failing,
     };
     let members: Vec<_> = plan.joined.iter().map(row).collect();
-    let statement = format!(
-        "INSERT INTO incident_schedules (id, account_id, incident_id, schedule_id, failing)
-         SELECT r.id, r.account_id, r.incident_id, r.schedule_id, r.failing FROM {}
-         WHERE true ON CONFLICT (id) DO UPDATE SET failing = excluded.failing",
-        connection.dialect().rows::<MemberRow>("$1")
-    );
-    sql::query(AssertSqlSafe(statement)).bind(json(&members)).execute(connection).await?;
-    Ok(())
+    let statement = |rows: &str| {
+        format!(
+            "INSERT INTO incident_schedules (id, account_id, incident_id, schedule_id, failing)
+             SELECT r.id, r.account_id, r.incident_id, r.schedule_id, r.failing FROM {rows}
+             WHERE true ON CONFLICT (id) DO UPDATE SET failing = excluded.failing"
+        )
+    };
+    write_rows(connection, &members, None, statement).await
 }
 
 batch_row! {
@@ -261,17 +242,14 @@ async fn write_channels(connection: &mut Connection<'_>, plan: &AlertPlan) -> Sq
                 .map(|d| Hex(d.to_bytes())),
         })
         .collect();
-    if flows.is_empty() {
-        return Ok(());
-    }
-    let statement = format!(
-        "UPDATE notification_channels SET window_began = r.window_began,
-             window_sent = r.window_sent, digest_id = r.digest_id
-         FROM {} WHERE notification_channels.id = r.id",
-        connection.dialect().rows::<FlowRow>("$1")
-    );
-    sql::query(AssertSqlSafe(statement)).bind(json(&flows)).execute(connection).await?;
-    Ok(())
+    let statement = |rows: &str| {
+        format!(
+            "UPDATE notification_channels SET window_began = r.window_began,
+                 window_sent = r.window_sent, digest_id = r.digest_id
+             FROM {rows} WHERE notification_channels.id = r.id"
+        )
+    };
+    write_rows(connection, &flows, None, statement).await
 }
 
 /// Deletes the rows of a table whose `column` is one of `ids`.
@@ -287,6 +265,5 @@ pub(in crate::store) async fn remove(
     }
     let statement =
         format!("DELETE FROM {table} WHERE {}", connection.dialect().among(column, Of::Id, "$1"));
-    sql::query(AssertSqlSafe(statement)).bind(json_ids(ids)).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(json_ids(ids)).run(connection).await
 }

@@ -180,9 +180,8 @@ async fn insert(
         .bind(schedule)
         .bind(write.account)
         .bind(json(&attached))
-        .execute(connection)
-        .await?;
-    Ok(())
+        .run(connection)
+        .await
 }
 
 /// The index that finds the schedules of a channel.

@@ -94,8 +94,7 @@ async fn note(connection: &mut Connection<'_>, told: Vec<ToldRow>) -> SqlResult<
          WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule_id",
         connection.dialect().rows::<ToldRow>("$1")
     );
-    sql::query(AssertSqlSafe(statement)).bind(json(&told)).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(json(&told)).run(connection).await
 }
 
 /// Inserts events with the current name of the schedule and the host that the job called. The

@@ -5,6 +5,7 @@
 //! plan. If it fails, the events stay in the outbox.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sqlx::AssertSqlSafe;
 
@@ -45,7 +46,7 @@ pub(in crate::store) async fn relay(
     now: Timestamp,
     limit: u32,
     rules: GroupingRules,
-    corrupt_rows: &CorruptRows,
+    corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<Relayed> {
     if !is_alone(connection, "relay").await? {
         return Ok(Relayed::default());

@@ -4,6 +4,7 @@
 //! `verified` away from it. Channels are locked before deliveries.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use sqlx::AssertSqlSafe;
 
@@ -23,10 +24,10 @@ use crate::store::{ExecutorId, TryEnd, TryOutcome, WriteContext};
 pub(in crate::store) async fn complete_tries(
     connection: &mut Connection<'_>,
     now: Timestamp,
-    ends: &[TryEnd],
+    ends: Arc<[TryEnd]>,
 ) -> SqlResult<Vec<bool>> {
-    let revisions = lock_channels(connection, ends).await?;
-    let held = held(connection, ends).await?;
+    let revisions = lock_channels(connection, &ends).await?;
+    let held = held(connection, &ends).await?;
     let applies = |end: &TryEnd| held.get(&end.delivery) == Some(&(end.attempt, end.notifier));
     let applied: Vec<bool> = ends.iter().map(applies).collect();
     let ends: Vec<&TryEnd> =
@@ -140,8 +141,7 @@ async fn insert(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> SqlResult<
          FROM {} WHERE true ON CONFLICT (delivery_id, number) DO NOTHING",
         connection.dialect().rows::<TryRow>("$1")
     );
-    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).run(connection).await
 }
 
 /// Updates the deliveries, and ends their claims.
@@ -153,8 +153,7 @@ async fn update(connection: &mut Connection<'_>, ends: &[&TryEnd]) -> SqlResult<
          FROM {} WHERE notification_deliveries.id = r.delivery_id",
         connection.dialect().rows::<TryRow>("$1")
     );
-    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).execute(connection).await?;
-    Ok(())
+    sql::query(AssertSqlSafe(statement)).bind(parameter(ends)).run(connection).await
 }
 
 /// Pauses the channels that asked for a pause, and postpones the deliveries that wait for them.

@@ -1,5 +1,7 @@
 //! Changes of a schedule.
 
+use std::sync::Arc;
+
 use sqlx::AssertSqlSafe;
 
 use super::skips::{self, NewSkip};
@@ -21,7 +23,7 @@ pub(super) async fn change(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ScheduleId,
-    change: &Change,
+    change: Arc<Change>,
 ) -> SqlResult<Changed> {
     let dialect = connection.dialect();
     admit(connection, write.account, dialect.shared_lock()).await?;
@@ -48,8 +50,8 @@ pub(super) async fn change(
         insert_versions(dialect, write, [(id, new)]).execute(connection).await?;
         retire_version(write, version).execute(connection).await?;
     }
-    update_schedule(write, id, change, version).execute(connection).await?;
-    update_state(dialect, (shard, id), change).execute(connection).await?;
+    update_schedule(write, id, &change, version).execute(connection).await?;
+    update_state(dialect, (shard, id), &change).execute(connection).await?;
     if let Some(range) = change.superseded {
         let (account, reason) = (write.account, SkipReason::Superseded);
         skips::record(connection, NewSkip { account, shard, schedule: id, range, reason }).await?;

@@ -34,10 +34,11 @@ pub(in crate::store) fn rows(dialect: Dialect) -> String {
 /// Reads schedules and counts them on one snapshot. The last page shows their number.
 pub(super) async fn list(
     connection: &mut Connection<'_>,
-    encrypted_fields: &EncryptedFields,
+    encrypted_fields: EncryptedFields,
     account: AccountId,
-    query: &ScheduleQuery,
+    query: ScheduleQuery,
 ) -> SqlResult<SchedulePage> {
+    let query = &query;
     let dialect = connection.dialect();
     let ids: Vec<ScheduleId> = page(dialect, account, query).scalar().fetch_all(connection).await?;
     let total = match shown_total(query.after.is_some(), query.offset, query.limit, ids.len()) {

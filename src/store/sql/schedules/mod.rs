@@ -10,8 +10,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
-use super::account_lock::admit;
+use super::access::{Access, Database, call};
+use super::account_lock::{admit, admit_more};
 use super::audit;
 use super::batch_rows::{batch_row, json};
 use super::connection::{Connection, Dialect};
@@ -49,7 +49,9 @@ impl<D: Database> ScheduleStore for D {
         let created = self.api().batch("create_schedules", count, move |connection| {
             let (ids, inserts) = (ids.clone(), [&versions, &schedules, &states].map(Clone::clone));
             Box::pin(async move {
-                if let Some(current) = admit_schedules(connection, write, ids.len(), most).await? {
+                if let Some(current) =
+                    admit_more(connection, write.account, "schedules", ids.len(), most).await?
+                {
                     return Ok(Created::TooMany { current });
                 }
                 for insert in inserts {
@@ -72,14 +74,8 @@ impl<D: Database> ScheduleStore for D {
     }
 
     async fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> Result<SchedulePage> {
-        let (query, encrypted_fields) = (Arc::new(query.clone()), self.encrypted_fields().clone());
-        let page = self.api().snapshot("schedules", move |connection| {
-            let (query, encrypted_fields) = (query.clone(), encrypted_fields.clone());
-            Box::pin(
-                async move { list::list(connection, &encrypted_fields, account, &query).await },
-            )
-        });
-        page.await
+        let wanted = (self.encrypted_fields().clone(), account, query.clone());
+        self.api().snapshot("schedules", call(list::list, wanted)).await
     }
 
     async fn schedule_versions(
@@ -89,10 +85,8 @@ impl<D: Database> ScheduleStore for D {
         from: Option<VersionId>,
         limit: u32,
     ) -> Result<VersionPage> {
-        let page = self.api().snapshot("schedule_versions", move |connection| {
-            Box::pin(versions::of_schedule(connection, account, id, from, limit))
-        });
-        let mut page = page.await?;
+        let read = call(versions::of_schedule, (account, id, from, limit));
+        let mut page = self.api().snapshot("schedule_versions", read).await?;
         for found in &mut page.versions {
             self.encrypted_fields().open_version(account, &mut found.version);
         }
@@ -114,20 +108,12 @@ impl<D: Database> ScheduleStore for D {
         let (write, mut change) = (*write, change.clone());
         change.version =
             change.version.map(|version| self.encrypted_fields().seal(write.account, &version));
-        let change = Arc::new(change);
-        let changed = self.api().transaction("change_schedule", move |connection| {
-            let change = change.clone();
-            Box::pin(async move { change::change(connection, write, id, &change).await })
-        });
-        changed.await
+        let change = call(change::change, (write, id, Arc::new(change)));
+        self.api().transaction("change_schedule", change).await
     }
 
     async fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> Result<bool> {
-        let write = *write;
-        let deleted = self.history_transaction("delete_schedule", move |connection| {
-            Box::pin(delete(connection, write, id))
-        });
-        deleted.await
+        self.history_transaction("delete_schedule", call(delete, (*write, id))).await
     }
 
     async fn skips(
@@ -150,29 +136,6 @@ const ROW: &str = concat!(
       WHERE s.id = $1 AND s.account_id = $2
         AND EXISTS (SELECT 1 FROM accounts WHERE id = $2)"
 );
-
-/// Locks the account and, if `most` limits its schedules, counts them. Returns their number if
-/// `count` more would exceed the limit.
-///
-/// A transaction that counts takes the exclusive lock, so that concurrent ones count one after the
-/// other.
-async fn admit_schedules(
-    connection: &mut Connection<'_>,
-    write: WriteContext,
-    count: usize,
-    most: Option<u64>,
-) -> SqlResult<Option<u64>> {
-    let dialect = connection.dialect();
-    let Some(most) = most else {
-        admit(connection, write.account, dialect.shared_lock()).await?;
-        return Ok(None);
-    };
-    admit(connection, write.account, dialect.exclusive_lock()).await?;
-    let query = sql::query_scalar("SELECT count(*) FROM schedules WHERE account_id = $1");
-    let current: i64 = query.bind(write.account).fetch_one(connection).await?;
-    let current = current.unsigned_abs();
-    Ok((current + count as u64 > most).then_some(current))
-}
 
 batch_row! {
     /// A row of `schedules` and its row of `schedule_state`.

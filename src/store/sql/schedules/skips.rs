@@ -59,8 +59,7 @@ pub(in crate::store) async fn record(
         Dialect::Postgres => insert.bind(skip.shard),
         Dialect::Sqlite => insert,
     };
-    insert.execute(connection).await?;
-    Ok(())
+    insert.run(connection).await
 }
 
 /// Returns the statement that extends a skip in PostgreSQL, where the state contains the id of the

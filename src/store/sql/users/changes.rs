@@ -14,12 +14,14 @@ use crate::domain::audit::Action;
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, MembershipId, Timestamp, UserId};
+use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql;
 use crate::store::sql::account_lock::lock;
 use crate::store::sql::accounts::insert_account;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::signing;
 use crate::store::{
     AuditContext, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
     SessionEnding, UserCreated, WriteContext,
@@ -29,10 +31,12 @@ use crate::store::{
 /// taken. If the user cannot join, the user is deleted again.
 pub(in crate::store) async fn create_user(
     connection: &mut Connection<'_>,
+    encrypted_fields: EncryptedFields,
     audit_context: AuditContext,
     user: NewUser,
     joins: Joins,
 ) -> SqlResult<UserCreated> {
+    let new_account = joins.new_account();
     if let Joins::Invited(digest) = &joins
         && !is_invited(connection, audit_context.now, *digest, &user).await?
     {
@@ -52,6 +56,8 @@ pub(in crate::store) async fn create_user(
     let joined = join(connection, audit_context, user.id, joins).await?;
     if joined != UserCreated::Created {
         sql::query(DELETE_USER).bind(user.id).execute(connection).await?;
+    } else if let Some((account, created_at)) = new_account {
+        signing::make_first(connection, &encrypted_fields, account, created_at).await?;
     }
     Ok(joined)
 }

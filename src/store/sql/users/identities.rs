@@ -10,11 +10,11 @@ use super::statements::{
 };
 use crate::domain::audit::Action;
 use crate::domain::{IdentityId, UserId};
+use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql;
-use crate::store::sql::access::{Access, Database};
+use crate::store::sql::access::{Access, Database, call};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::signing;
 use crate::store::{
     AuditContext, Identity, IdentityLink, IdentityStore, Joins, NewUser, Result, SessionEnding,
     User, UserCreated,
@@ -34,21 +34,12 @@ impl<D: Database> IdentityStore for D {
         user: UserId,
         identity: &Identity,
     ) -> Result<IdentityLink> {
-        let (audit_context, identity) = (*audit_context, identity.clone());
-        self.api()
-            .transaction("link_identity", move |connection| {
-                Box::pin(link(connection, audit_context, user, identity.clone()))
-            })
-            .await
+        let link = call(link, (*audit_context, user, identity.clone()));
+        self.api().transaction("link_identity", link).await
     }
 
     async fn unlink_identities(&self, audit_context: &AuditContext, user: UserId) -> Result<bool> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("unlink_identities", move |connection| {
-                Box::pin(unlink(connection, audit_context, user))
-            })
-            .await
+        self.api().transaction("unlink_identities", call(unlink, (*audit_context, user))).await
     }
 
     async fn create_identity_user(
@@ -58,24 +49,10 @@ impl<D: Database> IdentityStore for D {
         identity: &Identity,
         joins: &Joins,
     ) -> Result<UserCreated> {
-        let (audit_context, user, joins) = (*audit_context, user.clone(), joins.clone());
-        let (identity, encrypted_fields) = (identity.clone(), self.encrypted_fields().clone());
-        self.api()
-            .transaction("create_identity_user", move |connection| {
-                let (user, joins) = (user.clone(), joins.clone());
-                let (identity, encrypted_fields) = (identity.clone(), encrypted_fields.clone());
-                Box::pin(async move {
-                    let account = joins.new_account();
-                    let created = create(connection, audit_context, user, identity, joins).await?;
-                    if let (UserCreated::Created, Some((account, created_at))) = (created, account)
-                    {
-                        signing::make_first(connection, &encrypted_fields, account, created_at)
-                            .await?;
-                    }
-                    Ok(created)
-                })
-            })
-            .await
+        let encrypted_fields = self.encrypted_fields().clone();
+        let (user, identity) = (user.clone(), identity.clone());
+        let new = (encrypted_fields, *audit_context, user, identity, joins.clone());
+        self.api().transaction("create_identity_user", call(create, new)).await
     }
 }
 
@@ -146,6 +123,7 @@ async fn unlink(
 /// again.
 async fn create(
     connection: &mut Connection<'_>,
+    encrypted_fields: EncryptedFields,
     audit_context: AuditContext,
     user: NewUser,
     identity: Identity,
@@ -155,7 +133,8 @@ async fn create(
     if !insert(connection, audit_context, user.id, identity).await? {
         return Ok(UserCreated::IdentityTaken);
     }
-    let created = changes::create_user(connection, audit_context, user, joins).await?;
+    let created =
+        changes::create_user(connection, encrypted_fields, audit_context, user, joins).await?;
     if created != UserCreated::Created {
         sql::query(DELETE_IDENTITY).bind(id).execute(connection).await?;
     }

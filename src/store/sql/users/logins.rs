@@ -60,8 +60,7 @@ pub(in crate::store) async fn rehash_password(
     password: PasswordHash,
 ) -> SqlResult<()> {
     let query = sql::query(REHASH_PASSWORD).bind(user).bind(version).bind(password.0);
-    query.execute(connection).await?;
-    Ok(())
+    query.run(connection).await
 }
 
 pub(in crate::store) async fn create_session(
@@ -90,8 +89,7 @@ pub(in crate::store) async fn extend_session(
     expires_at: Timestamp,
 ) -> SqlResult<()> {
     let query = sql::query(EXTEND_SESSION).bind(id).bind(now).bind(expires_at);
-    query.execute(connection).await?;
-    Ok(())
+    query.run(connection).await
 }
 
 pub(in crate::store) async fn end_sessions(

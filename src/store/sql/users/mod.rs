@@ -7,9 +7,8 @@ pub(in crate::store) mod statements;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database};
+use super::access::{Access, Database, call};
 use super::maintenance::{OldRows, prune};
-use super::signing;
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{EmailAddress, Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
@@ -31,25 +30,9 @@ impl<D: Database> UserStore for D {
         user: &NewUser,
         joins: &Joins,
     ) -> Result<UserCreated> {
-        let (audit_context, user, joins) = (*audit_context, user.clone(), joins.clone());
         let encrypted_fields = self.encrypted_fields().clone();
-        self.api()
-            .transaction("create_user", move |connection| {
-                let (encrypted_fields, user, joins) =
-                    (encrypted_fields.clone(), user.clone(), joins.clone());
-                Box::pin(async move {
-                    let account = joins.new_account();
-                    let created =
-                        changes::create_user(connection, audit_context, user, joins).await?;
-                    if let (UserCreated::Created, Some(account)) = (created, account) {
-                        let (account, created_at) = account;
-                        signing::make_first(connection, &encrypted_fields, account, created_at)
-                            .await?;
-                    }
-                    Ok(created)
-                })
-            })
-            .await
+        let new = (encrypted_fields, *audit_context, user.clone(), joins.clone());
+        self.api().transaction("create_user", call(changes::create_user, new)).await
     }
 
     async fn user(&self, id: UserId) -> Result<Option<User>> {
@@ -73,18 +56,8 @@ impl<D: Database> UserStore for D {
         password: &PasswordHash,
         keep: Option<SessionId>,
     ) -> Result<bool> {
-        let (audit_context, password) = (*audit_context, password.clone());
-        self.api()
-            .transaction("set_password", move |connection| {
-                Box::pin(logins::set_password(
-                    connection,
-                    audit_context,
-                    (user, version),
-                    password.clone(),
-                    keep,
-                ))
-            })
-            .await
+        let new = (*audit_context, (user, version), password.clone(), keep);
+        self.api().transaction("set_password", call(logins::set_password, new)).await
     }
 
     async fn rehash_password(
@@ -93,12 +66,8 @@ impl<D: Database> UserStore for D {
         version: i64,
         password: &PasswordHash,
     ) -> Result<()> {
-        let password = password.clone();
-        self.api()
-            .transaction("rehash_password", move |connection| {
-                Box::pin(logins::rehash_password(connection, user, version, password.clone()))
-            })
-            .await
+        let rehash = call(logins::rehash_password, (user, version, password.clone()));
+        self.api().transaction("rehash_password", rehash).await
     }
 
     async fn disable_user(
@@ -107,21 +76,13 @@ impl<D: Database> UserStore for D {
         user: UserId,
         disabled: bool,
     ) -> Result<bool> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("disable_user", move |connection| {
-                Box::pin(changes::disable_user(connection, audit_context, user, disabled))
-            })
-            .await
+        let disable = call(changes::disable_user, (*audit_context, user, disabled));
+        self.api().transaction("disable_user", disable).await
     }
 
     async fn confirm_email(&self, audit_context: &AuditContext, user: UserId) -> Result<bool> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("confirm_email", move |connection| {
-                Box::pin(changes::confirm_email(connection, audit_context, user))
-            })
-            .await
+        let confirm = call(changes::confirm_email, (*audit_context, user));
+        self.api().transaction("confirm_email", confirm).await
     }
 
     async fn set_operator(
@@ -130,12 +91,8 @@ impl<D: Database> UserStore for D {
         user: UserId,
         is_operator: bool,
     ) -> Result<bool> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("set_operator", move |connection| {
-                Box::pin(changes::set_operator(connection, audit_context, user, is_operator))
-            })
-            .await
+        let set = call(changes::set_operator, (*audit_context, user, is_operator));
+        self.api().transaction("set_operator", set).await
     }
 
     async fn set_time_display(
@@ -144,12 +101,8 @@ impl<D: Database> UserStore for D {
         user: UserId,
         display: TimeDisplay,
     ) -> Result<bool> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("set_time_display", move |connection| {
-                Box::pin(changes::set_time_display(connection, audit_context, user, display))
-            })
-            .await
+        let set = call(changes::set_time_display, (*audit_context, user, display));
+        self.api().transaction("set_time_display", set).await
     }
 
     async fn members(&self, account: AccountId) -> Result<Vec<AccountMember>> {
@@ -170,12 +123,8 @@ impl<D: Database> UserStore for D {
         user: UserId,
         change: MemberChange,
     ) -> Result<MemberChanged> {
-        let write = *write;
-        self.api()
-            .transaction("change_member", move |connection| {
-                Box::pin(changes::change_member(connection, write, user, change))
-            })
-            .await
+        let change = call(changes::change_member, (*write, user, change));
+        self.api().transaction("change_member", change).await
     }
 
     async fn create_invitation(
@@ -183,12 +132,8 @@ impl<D: Database> UserStore for D {
         write: &WriteContext,
         invitation: &NewInvitation,
     ) -> Result<bool> {
-        let (write, invitation) = (*write, invitation.clone());
-        self.api()
-            .transaction("create_invitation", move |connection| {
-                Box::pin(changes::create_invitation(connection, write, invitation.clone()))
-            })
-            .await
+        let create = call(changes::create_invitation, (*write, invitation.clone()));
+        self.api().transaction("create_invitation", create).await
     }
 
     async fn invitations(&self, account: AccountId, now: Timestamp) -> Result<Vec<Invitation>> {
@@ -196,12 +141,8 @@ impl<D: Database> UserStore for D {
     }
 
     async fn delete_invitation(&self, write: &WriteContext, id: InvitationId) -> Result<bool> {
-        let write = *write;
-        self.api()
-            .transaction("delete_invitation", move |connection| {
-                Box::pin(changes::delete_invitation(connection, write, id))
-            })
-            .await
+        let delete = call(changes::delete_invitation, (*write, id));
+        self.api().transaction("delete_invitation", delete).await
     }
 
     async fn accept_invitation(
@@ -210,21 +151,13 @@ impl<D: Database> UserStore for D {
         user: UserId,
         digest: TokenDigest,
     ) -> Result<Option<AccountId>> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("accept_invitation", move |connection| {
-                Box::pin(changes::accept_invitation(connection, audit_context, user, digest))
-            })
-            .await
+        let accept = call(changes::accept_invitation, (*audit_context, user, digest));
+        self.api().transaction("accept_invitation", accept).await
     }
 
     async fn create_session(&self, now: Timestamp, session: &NewSession) -> Result<bool> {
-        let session = session.clone();
-        self.api()
-            .transaction("create_session", move |connection| {
-                Box::pin(logins::create_session(connection, now, session.clone()))
-            })
-            .await
+        let create = call(logins::create_session, (now, session.clone()));
+        self.api().transaction("create_session", create).await
     }
 
     async fn session(&self, digest: TokenDigest, now: Timestamp) -> Result<Option<Session>> {
@@ -243,11 +176,8 @@ impl<D: Database> UserStore for D {
         id: SessionId,
         expires_at: Timestamp,
     ) -> Result<()> {
-        self.api()
-            .transaction("extend_session", move |connection| {
-                Box::pin(logins::extend_session(connection, now, id, expires_at))
-            })
-            .await
+        let extend = call(logins::extend_session, (now, id, expires_at));
+        self.api().transaction("extend_session", extend).await
     }
 
     async fn end_sessions(
@@ -256,21 +186,13 @@ impl<D: Database> UserStore for D {
         user: UserId,
         which: SessionEnding,
     ) -> Result<()> {
-        let audit_context = *audit_context;
-        self.api()
-            .transaction("end_sessions", move |connection| {
-                Box::pin(logins::end_sessions(connection, audit_context, user, which))
-            })
-            .await
+        let end = call(logins::end_sessions, (*audit_context, user, which));
+        self.api().transaction("end_sessions", end).await
     }
 
     async fn create_reset(&self, now: Timestamp, reset: &NewReset) -> Result<bool> {
-        let reset = reset.clone();
-        self.api()
-            .transaction("create_reset", move |connection| {
-                Box::pin(logins::create_reset(connection, now, reset.clone()))
-            })
-            .await
+        let create = call(logins::create_reset, (now, reset.clone()));
+        self.api().transaction("create_reset", create).await
     }
 
     async fn reset(&self, digest: TokenDigest, now: Timestamp) -> Result<Option<UserId>> {
@@ -283,17 +205,8 @@ impl<D: Database> UserStore for D {
         digest: TokenDigest,
         password: &PasswordHash,
     ) -> Result<Option<UserId>> {
-        let (audit_context, password) = (*audit_context, password.clone());
-        self.api()
-            .transaction("complete_reset", move |connection| {
-                Box::pin(logins::complete_reset(
-                    connection,
-                    audit_context,
-                    digest,
-                    password.clone(),
-                ))
-            })
-            .await
+        let new = (*audit_context, digest, password.clone());
+        self.api().transaction("complete_reset", call(logins::complete_reset, new)).await
     }
 
     async fn prune_logins(&self, now: Timestamp, limit: u32) -> Result<u64> {

@@ -5,8 +5,9 @@ use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::contract::claims::ACCOUNTS_AT_ONCE;
 use crate::store::corrupt_rows::ReadableRow;
+use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sqlite::connection::readers::Readers;
+use crate::store::sql::{query_as, query_scalar};
 
 /// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
 pub(in crate::store::sqlite) const WAITING: &str = "
@@ -28,19 +29,18 @@ pub(in crate::store::sqlite) const LATE_OF: &str = "
 
 /// Returns a page of accounts with waiting jobs, and the oldest late jobs of each.
 pub(in crate::store::sqlite) async fn of_each(
-    readers: &Readers,
+    connection: &mut Connection<'_>,
     before: Timestamp,
     after: Option<AccountId>,
 ) -> SqlResult<(Vec<AccountId>, Vec<ReadableRow<JobId, Ticket>>)> {
-    let query = sqlx::query_as(WAITING)
+    let query = query_scalar(WAITING)
         .bind(after.unwrap_or(AccountId::from_bytes([0; 16])))
-        .bind(ACCOUNTS_AT_ONCE);
-    let accounts: Vec<(AccountId,)> = readers.all(query).await?;
-    let accounts: Vec<AccountId> = accounts.into_iter().map(|(account,)| account).collect();
+        .bind(i64::from(ACCOUNTS_AT_ONCE));
+    let accounts: Vec<AccountId> = query.fetch_all(connection).await?;
     let mut rows = Vec::new();
     for account in &accounts {
-        let query = sqlx::query_as(LATE_OF).bind(account).bind(before).bind(LATE_OF_EACH);
-        rows.extend(readers.all(query).await?);
+        let query = query_as(LATE_OF).bind(*account).bind(before).bind(i64::from(LATE_OF_EACH));
+        rows.extend(query.fetch_all(connection).await?);
     }
     Ok((accounts, rows))
 }

@@ -8,28 +8,28 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use sqlx::SqliteConnection;
 
+use super::SqliteStore;
 use super::commits;
 use super::connection::bisect::Bisection;
-use definition::DefinitionRow;
-
 use super::connection::values::{Hex, json_ids, rows_of, trigger_of};
-use super::{SqliteStore, failed_in};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
-use crate::store::contract::claims::{LEASE_KEPT, next_page};
+use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, unreadable};
-use crate::store::sql::access::Database;
-use crate::store::sql::claims::{aborts, late};
+use crate::store::sql::access::{Access, Database, WorkFunction, call};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::erasure::aborts;
 use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::query::execute_all;
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
     Result, StoreErrorKind, Unreadable, sql,
 };
+use definition::DefinitionRow;
 
 /// The maximum number of jobs that are read at once: each can have a body of 256 KiB.
 const READ_AT_ONCE: usize = 50;
@@ -105,36 +105,29 @@ pub(super) const CLAIMS_OF: &str = "
     FROM executors AS e CROSS JOIN runs AS r INDEXED BY runs_claimed
     WHERE e.id = ?1 AND r.status = 1 AND r.claimed_by = e.id AND r.attempt_started_at < ?2";
 
+/// The running jobs that a user has cancelled.
+const CANCELLED: &str =
+    "SELECT id FROM runs INDEXED BY runs_cancelled WHERE stop = 2 AND status = 1";
+
 #[async_trait]
 impl ClaimStore for SqliteStore {
     async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
-        self.claims("claim", claim, jobs, true).await
+        self.claims("claim", *claim, jobs, take).await
     }
 
     /// Queues with the writes, so that it runs after a claim that is still under way.
     async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
-        self.claims("recall", claim, jobs, false).await
+        self.claims("recall", *claim, jobs, claimed).await
     }
 
     async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()> {
-        let over = now.minus(LEASE_KEPT);
-        self.connections
-            .writer
-            .write("renew", 1, move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query(RENEW).bind(executor).bind(until);
-                    query.execute(&mut *connection).await?;
-                    let query = sqlx::query(REMOVE_LEASES).bind(executor).bind(over);
-                    query.execute(connection).await?;
-                    Ok(())
-                })
-            })
-            .await
+        let renew = sql::query(RENEW).bind(executor).bind(until);
+        let remove = sql::query(REMOVE_LEASES).bind(executor).bind(now.minus(LEASE_KEPT));
+        self.connections.transaction("renew", call(execute_all, ([renew, remove],))).await
     }
 
     async fn aborts(&self) -> Result<Aborts> {
-        let stopped = "SELECT id FROM runs INDEXED BY runs_cancelled WHERE stop = 2 AND status = 1";
-        aborts(self, stopped).await
+        self.connections.read("aborts", call(aborts, (CANCELLED,))).await
     }
 
     /// Writes take turns, so no other transaction has locked a row.
@@ -142,13 +135,8 @@ impl ClaimStore for SqliteStore {
         if completions.is_empty() {
             return Ok(Committed::default());
         }
-        let completions = completions.to_vec();
-        self.connections
-            .writer
-            .write("commit", completions.len(), move |connection| {
-                Box::pin(commits::commit(connection, now, completions))
-            })
-            .await
+        let commit = call(commits::commit, (now, Arc::from(completions)));
+        self.connections.batch("commit", completions.len(), commit).await
     }
 
     async fn late(
@@ -157,7 +145,9 @@ impl ClaimStore for SqliteStore {
         after: Option<(Timestamp, JobId)>,
         limit: u32,
     ) -> Result<Vec<Ticket>> {
-        late(self, LATE, before, after, limit).await
+        let (start, job) = after.unwrap_or(FIRST);
+        let query = sql::query_as(LATE).bind(before).bind(i64::from(limit)).bind(start).bind(job);
+        self.readable_jobs("late", query).await
     }
 
     async fn late_of_each(
@@ -165,8 +155,8 @@ impl ClaimStore for SqliteStore {
         before: Timestamp,
         after: Option<AccountId>,
     ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
-        let found = late::of_each(&self.connections.readers, before, after).await;
-        let (accounts, rows) = found.map_err(failed_in("late_of_each"))?;
+        let find = call(late::of_each, (before, after));
+        let (accounts, rows) = self.connections.read("late_of_each", find).await?;
         Ok((self.shared.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
     }
 
@@ -182,29 +172,27 @@ impl ClaimStore for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Claims jobs with [`take`] or recalls them with [`claimed`].
-    async fn claims(
+    /// Runs `work`, which claims jobs or reads those that are claimed, in the order of the writes.
+    async fn claims<W>(
         &self,
         operation: &'static str,
-        claim: &Claim,
+        claim: Claim,
         jobs: &[JobId],
-        is_new: bool,
-    ) -> Result<Claims> {
+        work: W,
+    ) -> Result<Claims>
+    where
+        W: for<'c> WorkFunction<'c, (Claim, Vec<JobId>, Arc<CorruptRows>), (Claims, JobSecrets)>
+            + Send
+            + Sync
+            + 'static,
+    {
         if jobs.is_empty() {
             return Ok(Claims::default());
         }
-        let (claim, jobs, corrupt_rows) =
-            (*claim, each_once(jobs), self.shared.corrupt_rows.clone());
-        let claims = self.connections.writer.write(operation, jobs.len(), move |connection| {
-            Box::pin(async move {
-                if is_new {
-                    take(connection, claim, jobs, corrupt_rows).await
-                } else {
-                    claimed(connection, claim, &jobs, corrupt_rows).await
-                }
-            })
-        });
-        let (claims, secrets) = claims.await?;
+        let jobs = each_once(jobs);
+        let (rows, corrupt_rows) = (jobs.len(), self.shared.corrupt_rows.clone());
+        let work = call(work, (claim, jobs, corrupt_rows));
+        let (claims, secrets) = self.connections.batch(operation, rows, work).await?;
         Ok(self.shared.encrypted_fields.open_claims(claims, secrets))
     }
 }
@@ -234,18 +222,18 @@ struct Claimable {
 
 /// Returns those of the jobs that a claim has taken.
 pub(super) async fn claimed(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     claim: Claim,
-    jobs: &[JobId],
+    jobs: Vec<JobId>,
     corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<(Claims, JobSecrets)> {
-    let found = FoundJobs::read(connection, CLAIMED, claim, jobs, &corrupt_rows).await?;
+    let found = FoundJobs::read(connection, CLAIMED, claim, &jobs, &corrupt_rows).await?;
     found.claims(connection).await
 }
 
 /// Claims those of the jobs that can be claimed.
 async fn take(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     claim: Claim,
     jobs: Vec<JobId>,
     corrupt_rows: Arc<CorruptRows>,
@@ -255,11 +243,11 @@ async fn take(
     // A damaged job is claimed, too, so that the executor can end it with a failure.
     let all: Vec<&JobId> = all.iter().chain(&found.damaged).collect();
     if !all.is_empty() {
-        sqlx::query(CLAIM)
+        sql::query(CLAIM)
             .bind(claim.executor)
             .bind(claim.now)
             .bind(json_ids(all))
-            .execute(&mut *connection)
+            .execute(connection)
             .await?;
     }
     found.claims(connection).await
@@ -275,7 +263,7 @@ struct FoundJobs {
 impl FoundJobs {
     /// Reads the jobs that `query` finds.
     async fn read(
-        connection: &mut SqliteConnection,
+        connection: &mut Connection<'_>,
         query: &'static str,
         claim: Claim,
         jobs: &[JobId],
@@ -304,7 +292,7 @@ impl FoundJobs {
     }
 
     /// Returns the result of the claim. Reads the numbers of the attempts of damaged jobs.
-    async fn claims(self, connection: &mut SqliteConnection) -> SqlResult<(Claims, JobSecrets)> {
+    async fn claims(self, connection: &mut Connection<'_>) -> SqlResult<(Claims, JobSecrets)> {
         let mut unreadable = Vec::new();
         for job in self.damaged {
             unreadable.extend(attempt_of(connection, job).await?);
@@ -314,12 +302,12 @@ impl FoundJobs {
 }
 
 async fn rows(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     query: &'static str,
     claim: Claim,
     jobs: &[JobId],
 ) -> SqlResult<Vec<(Claimed, Option<Vec<SealedSecret>>)>> {
-    let rows: String = sqlx::query_scalar(query)
+    let rows: String = sql::query_scalar(query)
         .bind(claim.now)
         .bind(json_ids(jobs))
         .bind(claim.executor)
@@ -330,11 +318,8 @@ async fn rows(
 
 /// Returns the recorded attempt of a job that cannot be read; `None` if the attempt's number is
 /// damaged, too.
-async fn attempt_of(
-    connection: &mut SqliteConnection,
-    job: JobId,
-) -> SqlResult<Option<Unreadable>> {
-    let attempt: i64 = sqlx::query_scalar("SELECT attempt_number FROM runs WHERE id = ?1")
+async fn attempt_of(connection: &mut Connection<'_>, job: JobId) -> SqlResult<Option<Unreadable>> {
+    let attempt: i64 = sql::query_scalar("SELECT attempt_number FROM runs WHERE id = ?1")
         .bind(job)
         .fetch_one(connection)
         .await?;

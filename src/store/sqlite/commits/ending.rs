@@ -1,15 +1,15 @@
 //! The jobs whose attempts end.
 
 use serde::Deserialize;
-use sqlx::SqliteConnection;
 
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::sql::alert_rows::{AlertColumns, AlertState};
+use crate::store::sql::connection::Connection;
 use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of};
-use crate::store::{Completion, StoreErrorKind};
+use crate::store::{Completion, StoreErrorKind, sql};
 
 /// A row of `RUNNING`. The first number is the place of the completion that the row is for.
 #[derive(Deserialize)]
@@ -46,11 +46,11 @@ impl RunningRow {
 /// Decides what becomes of the jobs of a round. Also returns those of their schedules that have a
 /// notification preference. Jobs whose claim was lost are left out.
 pub(in crate::store::sqlite) async fn read(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     round: &[&Completion],
 ) -> SqlResult<(Vec<Ending>, Vec<AlertState>)> {
     let claims = round.iter().map(|c| (hex(&c.job), c.attempt, hex(&c.executor)));
-    let rows: String = sqlx::query_scalar(RUNNING)
+    let rows: String = sql::query_scalar(RUNNING)
         .bind(json_rows(&claims.collect::<Vec<_>>()))
         .fetch_one(connection)
         .await?;

@@ -10,9 +10,9 @@ pub(super) mod ending;
 pub(super) mod runs;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::Serialize;
-use sqlx::SqliteConnection;
 
 use super::connection::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
 use crate::domain::{JobId, Timestamp};
@@ -25,7 +25,7 @@ use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
 use crate::store::sql::response::{body_text, headers_text, without_nul};
-use crate::store::{Committed, Completion, End, Fate};
+use crate::store::{Committed, Completion, End, Fate, sql};
 use ending::read;
 use runs::count_runs;
 
@@ -34,9 +34,9 @@ const ROUND_BYTES: usize = 1_048_576;
 
 /// Commits a batch.
 pub(super) async fn commit(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     now: Timestamp,
-    completions: Vec<Completion>,
+    completions: Arc<[Completion]>,
 ) -> SqlResult<Committed> {
     let fates = vec![Fate::Lost; completions.len()];
     let mut committed = Committed { fates, ..Committed::default() };
@@ -51,11 +51,10 @@ pub(super) async fn commit(
         count_runs(connection, &endings).await?;
         let waits = |ending: &&Ending| !ending.status.is_final();
         let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
-        let shared = &mut Connection::from(&mut *connection);
-        committed.tickets.append(&mut tickets(shared, &waiting).await?);
+        committed.tickets.append(&mut tickets(connection, &waiting).await?);
         let ended: Vec<EndedJob> = endings.iter().filter_map(Ending::ended).collect();
-        committed.tickets.append(&mut overlap::release(shared, now, &ended).await?);
-        committed.events += raise(shared, now, committed.events, &endings, &alerts).await?;
+        committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
+        committed.events += raise(connection, now, committed.events, &endings, &alerts).await?;
     }
     Ok(committed)
 }
@@ -151,7 +150,7 @@ pub(super) const RETRY: &str = "
     WHERE runs.id = c.job";
 
 async fn write(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     now: Timestamp,
     round: &[&Completion],
     endings: &[Ending],
@@ -161,17 +160,17 @@ async fn write(
     if !ended.is_empty() {
         let row = |ending: &&Ending| EndedJobRow::new(ending, round[ending.place]);
         let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
-        sqlx::query(END).bind(now).bind(rows).execute(&mut *connection).await?;
+        sql::query(END).bind(now).bind(rows).execute(connection).await?;
         let row = |ending: &&Ending| (hex(&ending.job), lag_code(ending.job, ending.started_at));
         let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
-        sqlx::query(COUNT_HOURS).bind(rows).execute(&mut *connection).await?;
+        sql::query(COUNT_HOURS).bind(rows).execute(connection).await?;
         let ids = json_ids(ended.iter().map(|ending| &ending.job));
-        sqlx::query(LEAVE).bind(ids).execute(&mut *connection).await?;
+        sql::query(LEAVE).bind(ids).execute(connection).await?;
     }
     if !waiting.is_empty() {
         let row = |ending: &&Ending| (hex(&ending.job), ending.retry_at.map(Timestamp::as_millis));
         let rows = json_rows(&waiting.iter().map(row).collect::<Vec<_>>());
-        sqlx::query(RETRY).bind(now).bind(rows).execute(connection).await?;
+        sql::query(RETRY).bind(now).bind(rows).execute(connection).await?;
     }
     Ok(())
 }
@@ -179,14 +178,14 @@ async fn write(
 /// Records the ended attempts whose outcome is retryable. A response is stored only for the last
 /// attempt of an unfinished job: a finished job has it in its own row.
 async fn keep_attempts(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     round: &[&Completion],
     endings: &[Ending],
 ) -> SqlResult<()> {
     let followed = endings.iter().filter(|ending| round[ending.place].attempt > 1);
     let followed: Vec<&JobId> = followed.map(|ending| &ending.job).collect();
     if !followed.is_empty() {
-        sqlx::query(FORGET).bind(json_ids(followed)).execute(&mut *connection).await?;
+        sql::query(FORGET).bind(json_ids(followed)).execute(connection).await?;
     }
     let row = |ending: &Ending| {
         let completion = round[ending.place];
@@ -214,8 +213,7 @@ async fn keep_attempts(
     if rows.is_empty() {
         return Ok(());
     }
-    sqlx::query(KEEP).bind(json_rows(&rows)).execute(connection).await?;
-    Ok(())
+    sql::query(KEEP).bind(json_rows(&rows)).run(connection).await
 }
 
 const FORGET: &str = "

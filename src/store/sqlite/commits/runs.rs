@@ -1,9 +1,9 @@
 //! Counts finished jobs in the states of their schedules.
 
-use sqlx::SqliteConnection;
-
 use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
+use crate::store::sql;
+use crate::store::sql::connection::Connection;
 use crate::store::sql::ending::Ending;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::runs::{Runs, runs};
@@ -24,7 +24,7 @@ pub(in crate::store::sqlite) const COUNT_RUNS: &str = "
 
 /// Updates the schedules of the jobs that are final.
 pub(in crate::store::sqlite) async fn count_runs(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     endings: &[Ending],
 ) -> SqlResult<()> {
     // In the order of the key, because neighbours share pages.
@@ -37,6 +37,5 @@ pub(in crate::store::sqlite) async fn count_runs(
         (shard.0, hex(&schedule), run_at.as_millis(), status_code(status), succeeded, failures)
     };
     let rows = json_rows(&schedules.into_iter().map(row).collect::<Vec<_>>());
-    sqlx::query(COUNT_RUNS).bind(rows).execute(connection).await?;
-    Ok(())
+    sql::query(COUNT_RUNS).bind(rows).run(connection).await
 }

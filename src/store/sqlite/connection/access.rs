@@ -6,9 +6,10 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use super::readers::Readers;
 use super::writer::SqliteWriter;
-use crate::store::sql::access::{Access, AdapterShared, Database, Scope, SlottedWork};
+use crate::store::sql::access::{Access, AdapterShared, Database, Scope};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::work::SlottedWork;
 use crate::store::sqlite::SqliteStore;
 
 /// The connections to the file: one that writes, and a few that read.
@@ -46,7 +47,7 @@ impl Access for SqliteConnections {
                 reader.done(outcome)
             }
             Scope::Statement | Scope::Transaction | Scope::ImpatientTransaction => {
-                let written = self.writer.try_write(rows, move |connection| {
+                let written = self.writer.write(rows, move |connection| {
                     Box::pin(async move { work(&mut Connection::from(connection)).await })
                 });
                 written.await

@@ -52,19 +52,6 @@ impl Readers {
         Ok(PooledReader { readers: self, connection: Some(connection), _place: place })
     }
 
-    /// Returns all rows of a query.
-    pub(in crate::store::sqlite) async fn all<T>(
-        &self,
-        query: QueryAs<'_, Sqlite, T, SqliteArguments>,
-    ) -> SqlResult<Vec<T>>
-    where
-        T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
-    {
-        let mut reader = self.take().await?;
-        let rows = query.fetch_all(&mut *reader).await;
-        reader.done(rows.map_err(Fault::from))
-    }
-
     /// Returns the row of a query that always has one.
     pub(in crate::store::sqlite) async fn one<T>(
         &self,

@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sqlx::SqliteConnection;
 
 use crate::domain::job::Trigger;
 use crate::domain::shard::ShardId;
@@ -20,7 +19,7 @@ use crate::store::sql::placing::{OverlapState, Placed};
 use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::sqlite::connection::bisect::Bisection;
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of, trigger_code};
-use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind};
+use crate::store::{ExecutorId, Fence, Fired, Firing, StoreErrorKind, sql};
 
 /// A schedule as it is stored when it is fired.
 struct StoredSchedule {
@@ -33,38 +32,36 @@ struct StoredSchedule {
     max_attempts: u8,
 }
 
-/// A row of `STORED`. The first number is the place of the firing that the row is for.
+/// A row of `STORED`. `place` is the place of the firing that the row is for.
 #[derive(Deserialize)]
-struct StoredRow(
-    usize,
-    Hex,
-    Hex,
-    String,
-    Option<i64>,
-    Option<Hex>,
-    Option<Hex>,
-    i64,
-    u8,
-    Option<i64>,
-);
+struct StoredRow {
+    place: usize,
+    account: Hex,
+    version: Hex,
+    overlap: String,
+    next_tick: Option<i64>,
+    active: Option<Hex>,
+    held: Option<Hex>,
+    host: i64,
+    max_attempts: u8,
+    fired_up_to: Option<i64>,
+}
 
 impl StoredRow {
     fn stored(self, id: ScheduleId) -> Option<StoredSchedule> {
-        let Self(_, account, version, policy, next_tick, active, held, host, max_attempts, fired) =
-            self;
         Some(StoredSchedule {
             id,
-            account: AccountId::from_bytes(account.0),
-            version: VersionId::from_bytes(version.0),
-            next_tick: next_tick.map(Timestamp::from_millis),
+            account: AccountId::from_bytes(self.account.0),
+            version: VersionId::from_bytes(self.version.0),
+            next_tick: self.next_tick.map(Timestamp::from_millis),
             standing: OverlapState {
-                overlap_policy: policy.parse().ok()?,
-                active: active.map(|job| JobId::from_bytes(job.0)),
-                held: held.map(|job| JobId::from_bytes(job.0)),
-                fired_up_to: fired.map(Timestamp::from_millis),
+                overlap_policy: self.overlap.parse().ok()?,
+                active: self.active.map(|job| JobId::from_bytes(job.0)),
+                held: self.held.map(|job| JobId::from_bytes(job.0)),
+                fired_up_to: self.fired_up_to.map(Timestamp::from_millis),
             },
-            host: HostKey(host.cast_unsigned()),
-            max_attempts,
+            host: HostKey(self.host.cast_unsigned()),
+            max_attempts: self.max_attempts,
         })
     }
 }
@@ -130,31 +127,31 @@ impl AccountChanges {
 
 /// Fires a batch. If `executor` is given, it claims the jobs that can start.
 pub(in crate::store::sqlite) async fn fire(
-    connection: &mut SqliteConnection,
-    fences: Vec<Fence>,
+    connection: &mut Connection<'_>,
+    fences: Arc<[Fence]>,
     now: Timestamp,
-    firings: Vec<Firing>,
+    firings: Arc<[Firing]>,
     executor: Option<ExecutorId>,
     corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<Fired> {
     let held = held(connection, &fences).await?;
     let lost = fences.iter().map(|fence| fence.shard).filter(|shard| !held.contains_key(shard));
     let mut plan = FiringRows { fenced: lost.collect(), ..FiringRows::default() };
-    let firings: Vec<_> =
-        firings.into_iter().filter(|firing| held.contains_key(&firing.shard)).collect();
+    let firings: Vec<&Firing> =
+        firings.iter().filter(|firing| held.contains_key(&firing.shard)).collect();
     let StoredSchedules { mut stored, damaged } = read(connection, &firings, &corrupt_rows).await?;
     for firing in firings {
         let changes = &held[&firing.shard];
         // Taken out of the map, so that a second firing of the same schedule is stale.
         match stored.remove(&firing.schedule) {
-            Some(schedule) if !is_current(&schedule, &firing, now) => {
+            Some(schedule) if !is_current(&schedule, firing, now) => {
                 stored.insert(firing.schedule, schedule);
                 plan.stale.push(firing.schedule);
             }
             Some(schedule) if !changes.spare(schedule.account, firing.suspensions) => {
                 plan.busy.push(firing.schedule);
             }
-            Some(schedule) => plan.advance(now, schedule, &firing),
+            Some(schedule) => plan.advance(now, schedule, firing),
             None if damaged.contains(&firing.schedule) => plan.busy.push(firing.schedule),
             None => plan.stale.push(firing.schedule),
         }
@@ -164,12 +161,12 @@ pub(in crate::store::sqlite) async fn fire(
 
 /// Returns the shards whose fence holds.
 async fn held(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     fences: &[Fence],
 ) -> SqlResult<HashMap<ShardId, AccountChanges>> {
     let wanted: Vec<_> = fences.iter().map(|fence| (fence.shard.0, fence.epoch.0)).collect();
     let rows: String =
-        sqlx::query_scalar(FENCES).bind(json_rows(&wanted)).fetch_one(connection).await?;
+        sql::query_scalar(FENCES).bind(json_rows(&wanted)).fetch_one(connection).await?;
     let rows = rows_of::<(u16, i64, Vec<Hex>)>(&rows)?.into_iter();
     Ok(rows
         .map(|(shard, count, newest)| (ShardId(shard), AccountChanges { count, newest }))
@@ -190,8 +187,8 @@ struct StoredSchedules {
 }
 
 async fn read(
-    connection: &mut SqliteConnection,
-    firings: &[Firing],
+    connection: &mut Connection<'_>,
+    firings: &[&Firing],
     corrupt_rows: &CorruptRows,
 ) -> SqlResult<StoredSchedules> {
     let mut schedules = StoredSchedules { stored: HashMap::new(), damaged: HashSet::new() };
@@ -211,16 +208,16 @@ async fn read(
 }
 
 async fn read_part(
-    connection: &mut SqliteConnection,
-    firings: &[Firing],
+    connection: &mut Connection<'_>,
+    firings: &[&Firing],
 ) -> SqlResult<HashMap<ScheduleId, StoredSchedule>> {
     let wanted = firings.iter().map(|firing| (firing.shard.0, hex(&firing.schedule)));
     let wanted: Vec<_> = wanted.collect();
     let rows: String =
-        sqlx::query_scalar(STORED).bind(json_rows(&wanted)).fetch_one(connection).await?;
+        sql::query_scalar(STORED).bind(json_rows(&wanted)).fetch_one(connection).await?;
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
     let stored = rows_of::<StoredRow>(&rows)?.into_iter().map(|row| {
-        let id = firings.get(row.0).ok_or_else(damaged)?.schedule;
+        let id = firings.get(row.place).ok_or_else(damaged)?.schedule;
         Ok((id, row.stored(id).ok_or_else(damaged)?))
     });
     stored.collect()
@@ -285,21 +282,21 @@ impl FiringRows {
 
     async fn write(
         self,
-        connection: &mut SqliteConnection,
+        connection: &mut Connection<'_>,
         now: Timestamp,
         executor: Option<ExecutorId>,
     ) -> SqlResult<Fired> {
         let Self { states, jobs, skips, tickets, held, overlapped, advanced, stale, busy, fenced } =
             self;
         if !states.is_empty() {
-            sqlx::query(ADVANCE).bind(json_rows(&states)).execute(&mut *connection).await?;
+            sql::query(ADVANCE).bind(json_rows(&states)).execute(connection).await?;
         }
         if !jobs.is_empty() {
-            let insert = sqlx::query(INSERT).bind(now).bind(json_rows(&jobs)).bind(executor);
-            insert.execute(&mut *connection).await?;
+            let insert = sql::query(INSERT).bind(now).bind(json_rows(&jobs)).bind(executor);
+            insert.execute(connection).await?;
         }
         for skip in skips {
-            skips::record(&mut Connection::from(&mut *connection), skip).await?;
+            skips::record(connection, skip).await?;
         }
         Ok(Fired { tickets, held, overlapped, advanced, stale, busy, fenced })
     }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use sqlx::SqliteConnection;
 
 use super::claims::claimed;
 use super::connection::bisect::Bisection;
@@ -19,9 +18,11 @@ use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::CorruptRows;
+use crate::store::sql::access::{Access, call};
+use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::firing;
 use crate::store::sql::signing::JobSecrets;
+use crate::store::sql::{self, firing};
 use crate::store::{
     Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
 };
@@ -53,52 +54,38 @@ pub(super) const CANDIDATES: &str = "
 
 /// A row of `CANDIDATES`.
 #[derive(Deserialize)]
-struct CandidateRow(
-    usize,
-    Hex,
-    i64,
-    String,
-    String,
-    String,
-    Option<String>,
-    Hex,
-    Option<String>,
-    Option<i64>,
-    i64,
-    i64,
-);
+struct CandidateRow {
+    place: usize,
+    version: Hex,
+    tick: i64,
+    cron_expression: String,
+    timezone: String,
+    overlap: String,
+    catch_up: Option<String>,
+    account: Hex,
+    plan: Option<String>,
+    suspended_until: Option<i64>,
+    suspensions: i64,
+    host: i64,
+}
 
 impl CandidateRow {
     fn candidate(self, ids: &[(ShardId, ScheduleId)]) -> Option<Candidate> {
-        let Self(
-            place,
-            version,
-            tick,
-            cron_expression,
-            timezone,
-            overlap,
-            catch_up,
-            account,
-            plan,
-            suspended_until,
-            suspensions,
-            host,
-        ) = self;
-        let (shard, schedule) = *ids.get(place)?;
+        let (shard, schedule) = *ids.get(self.place)?;
         Some(Candidate {
             schedule,
             shard,
-            account: AccountId::from_bytes(account.0),
-            host: HostKey(host.cast_unsigned()),
-            plan,
-            suspended_until: suspended_until.map(Timestamp::from_millis),
-            suspensions,
-            version: VersionId::from_bytes(version.0),
-            tick: Timestamp::from_millis(tick),
-            cron_expression,
-            timezone,
-            overlap_policy: overlap.parse().ok()?,
-            catch_up_policy: catch_up.map(|text| text.parse()).transpose().ok()?,
+            account: AccountId::from_bytes(self.account.0),
+            host: HostKey(self.host.cast_unsigned()),
+            plan: self.plan,
+            suspended_until: self.suspended_until.map(Timestamp::from_millis),
+            suspensions: self.suspensions,
+            version: VersionId::from_bytes(self.version.0),
+            tick: Timestamp::from_millis(self.tick),
+            cron_expression: self.cron_expression,
+            timezone: self.timezone,
+            overlap_policy: self.overlap.parse().ok()?,
+            catch_up_policy: self.catch_up.map(|text| text.parse()).transpose().ok()?,
         })
     }
 }
@@ -120,12 +107,11 @@ impl FiringStore for SqliteStore {
         limit: u32,
     ) -> Result<Vec<DueEntry>> {
         // An empty key sorts before all ids.
-        let query = sqlx::query_as(NEXT_TICKS)
+        let query = sql::query_as(NEXT_TICKS)
             .bind(shard)
             .bind(after.map_or_else(Vec::new, |id| id.to_bytes().to_vec()))
-            .bind(limit);
-        let (rows,): (String,) =
-            self.connections.readers.one(query).await.map_err(failed_in("next_ticks"))?;
+            .bind(i64::from(limit));
+        let (rows,): (String,) = self.connections.one("next_ticks", query).await?;
         let rows = rows_of::<(Hex, Hex, i64)>(&rows).map_err(failed_in("next_ticks"))?;
         let mut entries: Vec<DueEntry> = rows
             .into_iter()
@@ -162,14 +148,9 @@ impl FiringStore for SqliteStore {
 
     async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
         check(fences, now, firings)?;
-        let fences = fences.to_vec();
-        let (firings, corrupt_rows) = (firings.to_vec(), self.shared.corrupt_rows.clone());
-        self.connections
-            .writer
-            .write("fire", firings.len(), move |connection| {
-                Box::pin(fire(connection, fences, now, firings, None, corrupt_rows))
-            })
-            .await
+        let corrupt_rows = self.shared.corrupt_rows.clone();
+        let fire = call(fire, (Arc::from(fences), now, Arc::from(firings), None, corrupt_rows));
+        self.connections.batch("fire", firings.len(), fire).await
     }
 
     async fn fire_and_claim(
@@ -179,13 +160,10 @@ impl FiringStore for SqliteStore {
         firings: &[Firing],
     ) -> Result<(Fired, Claims)> {
         check(fences, claim.now, firings)?;
-        let fences = fences.to_vec();
-        let (claim, firings, corrupt_rows) =
-            (*claim, firings.to_vec(), self.shared.corrupt_rows.clone());
+        let corrupt_rows = self.shared.corrupt_rows.clone();
+        let order = (Arc::from(fences), *claim, Arc::from(firings), corrupt_rows);
         let fired =
-            self.connections.writer.write("fire_and_claim", firings.len(), move |connection| {
-                Box::pin(fire_and_claim(connection, fences, claim, firings, corrupt_rows))
-            });
+            self.connections.batch("fire_and_claim", firings.len(), call(fire_and_claim, order));
         let (fired, claims, secrets) = fired.await?;
         Ok((fired, self.shared.encrypted_fields.open_claims(claims, secrets)))
     }
@@ -207,15 +185,15 @@ impl SqliteStore {
 }
 
 async fn fire_and_claim(
-    connection: &mut SqliteConnection,
-    fences: Vec<Fence>,
+    connection: &mut Connection<'_>,
+    fences: Arc<[Fence]>,
     claim: Claim,
-    firings: Vec<Firing>,
+    firings: Arc<[Firing]>,
     corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<(Fired, Claims, JobSecrets)> {
     // An executor without a lease claims nothing. The jobs get tickets instead.
-    let leased = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM executors WHERE id = ?1)");
-    if !leased.bind(claim.executor).fetch_one(&mut *connection).await? {
+    let leased = sql::query_scalar("SELECT EXISTS (SELECT 1 FROM executors WHERE id = ?1)");
+    if !leased.bind(claim.executor).fetch_one(connection).await? {
         let fired = fire(connection, fences, claim.now, firings, None, corrupt_rows).await?;
         return Ok((fired, Claims::default(), JobSecrets::new()));
     }
@@ -225,6 +203,6 @@ async fn fire_and_claim(
     // The jobs that may start are claimed already, so they need no tickets.
     let tickets = std::mem::take(&mut fired.tickets);
     let jobs: Vec<JobId> = tickets.into_iter().map(|ticket| ticket.job).collect();
-    let (claims, secrets) = claimed(connection, claim, &jobs, corrupt_rows).await?;
+    let (claims, secrets) = claimed(connection, claim, jobs, corrupt_rows).await?;
     Ok((fired, claims, secrets))
 }

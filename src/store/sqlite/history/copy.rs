@@ -5,7 +5,7 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::ScheduleId;
 use crate::store::Result;
-use crate::store::sql::access::Access;
+use crate::store::sql::access::{Access, call};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::query_as;
@@ -21,10 +21,7 @@ impl SqliteStore {
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub async fn row_count(&self, table: Table) -> Result<u64> {
-        let counted = self
-            .connections
-            .read("row_count", move |connection| Box::pin(row_count(connection, table)));
-        counted.await
+        self.connections.read("row_count", call(row_count, (table,))).await
     }
 
     /// Returns a digest of the next ticks of all schedules.
@@ -32,10 +29,7 @@ impl SqliteStore {
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub async fn next_ticks_in_short(&self) -> Result<NextTicks> {
-        let read = self
-            .connections
-            .read("next_ticks_in_short", |connection| Box::pin(NextTicks::read(connection)));
-        read.await
+        self.connections.read("next_ticks_in_short", call(NextTicks::read, ())).await
     }
 
     /// Returns the page of a table that follows `after`.
@@ -43,10 +37,7 @@ impl SqliteStore {
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub async fn page(&self, table: Table, after: RowKey) -> Result<Page> {
-        let read = self
-            .connections
-            .read("page", move |connection| Box::pin(read_page(connection, table, after)));
-        read.await
+        self.connections.read("page", call(read_page, (table, after))).await
     }
 }
 

@@ -1,37 +1,33 @@
 //! Prunes history in small batches.
 
-use sqlx::SqliteConnection;
-
 use crate::domain::{JobId, Timestamp};
-use crate::store::Upkeep;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sqlite::connection::values::key_from;
+use crate::store::{Upkeep, sql};
 
 pub(in crate::store::sqlite) async fn prune(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     before: Timestamp,
     limit: u32,
 ) -> SqlResult<Upkeep> {
     let jobs = prune_jobs(connection, before, limit).await?;
-    let skips = sqlx::query(
+    let skips = sql::query(
         "DELETE FROM skips WHERE id IN
              (SELECT id FROM skips WHERE last_tick < ?1 ORDER BY last_tick LIMIT ?2)",
     )
     .bind(before)
-    .bind(limit)
-    .execute(&mut *connection)
-    .await?
-    .rows_affected();
-    let versions = sqlx::query(PRUNE_VERSIONS)
+    .bind(i64::from(limit))
+    .execute(connection)
+    .await?;
+    let versions = sql::query(PRUNE_VERSIONS)
         .bind(before)
-        .bind(limit)
+        .bind(i64::from(limit))
         .bind(RETIRING_MS)
         .execute(connection)
-        .await?
-        .rows_affected();
+        .await?;
     Ok(Upkeep { days: 0, jobs, skips, versions })
 }
 
@@ -59,15 +55,15 @@ pub(in crate::store::sqlite) const OLD_JOBS: &str = "
     ORDER BY id LIMIT ?3";
 
 async fn prune_jobs(
-    connection: &mut SqliteConnection,
+    connection: &mut Connection<'_>,
     before: Timestamp,
     limit: u32,
 ) -> SqlResult<u64> {
-    let jobs: Vec<JobId> = sqlx::query_scalar(OLD_JOBS)
+    let jobs: Vec<JobId> = sql::query_scalar(OLD_JOBS)
         .bind(key_from(before))
         .bind(before)
-        .bind(limit)
-        .fetch_all(&mut *connection)
+        .bind(i64::from(limit))
+        .fetch_all(connection)
         .await?;
-    remove_jobs(&mut Connection::from(&mut *connection), "jobs", &jobs).await
+    remove_jobs(connection, "jobs", &jobs).await
 }

@@ -23,8 +23,8 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::runtime::{TaskKind, Tasks};
+use crate::store::StoreErrorKind;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::{Result, StoreErrorKind};
 
 /// The number of callers that can wait in the queue. Further callers wait to enter it.
 const QUEUE: usize = 256;
@@ -43,10 +43,7 @@ struct WorkResult {
 }
 
 type RunWork = Box<
-    dyn for<'c> FnOnce(
-            std::result::Result<&'c mut SqliteConnection, Fault>,
-        ) -> BoxFuture<'c, WorkResult>
-        + Send,
+    dyn for<'c> FnOnce(Result<&'c mut SqliteConnection, Fault>) -> BoxFuture<'c, WorkResult> + Send,
 >;
 
 /// A piece of work, and the approximate number of rows that it writes.
@@ -84,25 +81,7 @@ impl SqliteWriter {
     }
 
     /// Runs `work`, which writes about `rows` rows, in a transaction. Returns after the commit.
-    pub(in crate::store::sqlite) async fn write<T, W>(
-        &self,
-        operation: &'static str,
-        rows: usize,
-        work: W,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, SqlResult<T>> + Send + 'static,
-    {
-        self.try_write(rows, work).await.map_err(|fault| fault.of(operation))
-    }
-
-    /// Runs work like [`write`](Self::write), for callers that handle the failure themselves.
-    pub(in crate::store::sqlite) async fn try_write<T, W>(
-        &self,
-        rows: usize,
-        work: W,
-    ) -> SqlResult<T>
+    pub(in crate::store::sqlite) async fn write<T, W>(&self, rows: usize, work: W) -> SqlResult<T>
     where
         T: Send + 'static,
         W: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, SqlResult<T>> + Send + 'static,

@@ -1,0 +1,72 @@
+//! Units of work, and the slots for their results.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::connection::Connection;
+use super::fault::{Fault, SqlResult};
+use crate::store::{Result, StoreErrorKind};
+
+/// The future of a unit of work.
+pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = SqlResult<T>> + Send + 'c>>;
+
+/// A unit of work. The adapter may run it again after a conflict with a concurrent transaction.
+pub(in crate::store) trait UnitOfWork<T>:
+    for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
+{
+}
+
+impl<T, W> UnitOfWork<T> for W where
+    W: for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
+{
+}
+
+/// A unit of work that puts its result into a [`ResultSlot`]. All units of work have this type for
+/// an adapter, so that the compiler translates the adapter's code once and not for each of them.
+pub(in crate::store) type SlottedWork = Arc<dyn UnitOfWork<()>>;
+
+/// The result of the last run of a unit of work.
+pub(in crate::store) struct ResultSlot<T>(Arc<Mutex<Option<T>>>);
+
+impl<T: Send + 'static> ResultSlot<T> {
+    /// Returns an empty slot.
+    pub(in crate::store) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Returns another handle of the slot.
+    pub(in crate::store) fn handle(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// Replaces the result.
+    pub(in crate::store) fn put(&self, result: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }
+
+    /// Returns the result of work that has succeeded.
+    pub(in crate::store) fn take(&self) -> SqlResult<T> {
+        let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        result.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "the work left no result"))
+    }
+
+    /// Returns work that puts the result of `work` into this slot.
+    pub(in crate::store) fn filled_by(&self, work: impl UnitOfWork<T>) -> SlottedWork {
+        let slot = self.handle();
+        Arc::new(move |connection| {
+            let (slot, running) = (slot.handle(), work(connection));
+            Box::pin(async move { running.await.map(|result| slot.put(result)) })
+        })
+    }
+
+    /// Returns the result when `running`, which runs the work, has ended.
+    pub(super) async fn filled_after(
+        self,
+        operation: &'static str,
+        running: impl Future<Output = SqlResult<()>> + Send,
+    ) -> Result<T> {
+        let done = running.await.and_then(|()| self.take());
+        done.map_err(|fault| fault.of(operation))
+    }
+}
