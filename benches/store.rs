@@ -30,8 +30,8 @@ use punctual::runtime::{Clock, Random};
 use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
-    Claim, Claimed, Completion, End, ExecutorId, Fate, Fence, Fired, Firing, NewSchedule,
-    NewVersion, Sealer, SharedStore, TickJob, WriteContext,
+    AttemptEnd, Claim, Claimed, Completion, CompletionResult, ExecutorId, Fence, Fired, Firing,
+    NewSchedule, NewVersion, Sealer, SharedStore, TickJob, WriteContext,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -203,7 +203,8 @@ impl Bench {
             let start = Instant::now();
             let committed = self.store.commit(self.next, &ends).await.expect("committed");
             *time = start.elapsed();
-            let busy = committed.fates.iter().filter(|fate| **fate == Fate::Busy).count();
+            let busy =
+                committed.fates.iter().filter(|fate| **fate == CompletionResult::Busy).count();
             assert_eq!(busy, usize::from(is_held));
             holder.rollback().await.expect("it is let go");
         }
@@ -263,7 +264,7 @@ impl Bench {
             run: Some(claimed.run()),
             completed_at: now,
             exchange: Some(Exchange { result: Ok(response), timings, duration_ms: 7 }),
-            end: End::Succeeded,
+            end: AttemptEnd::Succeeded,
         }
     }
 }

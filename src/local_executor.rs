@@ -11,7 +11,7 @@ use crate::store::{Fence, Fired, Firing, Result};
 
 /// The executor as a leader sees it.
 #[async_trait]
-pub trait Starter: Send + Sync {
+pub trait LocalStarter: Send + Sync {
     /// Fires those of the firings for which the executor has free slots, and starts their jobs.
     /// Each firing has exactly one job, and comes with its ticket. If no other executor is alive,
     /// the call waits for free slots, for at most `patience`. `Err` returns all firings: there is
@@ -21,11 +21,11 @@ pub trait Starter: Send + Sync {
         fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
-    ) -> std::result::Result<Started, Vec<(Firing, Ticket)>>;
+    ) -> std::result::Result<LocalStart, Vec<(Firing, Ticket)>>;
 }
 
-/// The result of firing with [`Starter::fire`].
-pub struct Started {
+/// The result of firing with [`LocalStarter::fire`].
+pub struct LocalStart {
     /// The firings for which there was a free slot.
     pub fired: Vec<Firing>,
     /// The jobs that were made and started.
@@ -39,7 +39,7 @@ pub struct Started {
 }
 
 /// The executor as a command sees it.
-pub trait Runner: Send + Sync {
+pub trait LocalRunner: Send + Sync {
     /// Takes over waiting jobs that may start now. Returns those for which it has no free slot, so
     /// that the caller can push them to the queue.
     fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket>;

@@ -9,7 +9,7 @@ use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
 use super::key_uses::{KeyUseWriter, KeyUses};
-use super::limiter::{Admission, RateLimiter, RateLimits, Windows};
+use super::limiter::{Admission, RateLimiter, RateLimits, RateWindows};
 use crate::domain::key::{ApiKey, KeyDigest, Scope};
 use crate::domain::plan::{Plan, Plans};
 use crate::domain::{AccountId, KeyId, Timestamp};
@@ -31,7 +31,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(3_600);
 
 /// The key that a request presents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presented<'a> {
+pub enum PresentedKey<'a> {
     /// No key, or only blanks.
     Nothing,
     /// A value that cannot be a key: several keys at once, or not text.
@@ -81,7 +81,7 @@ struct CachedKey {
     id: KeyId,
     key: KnownKey,
     subject: String,
-    windows: Windows,
+    windows: RateWindows,
     asked_at: Timestamp,
     renewing: AtomicBool,
     /// `true` if a use of the key was recorded since the lookup.
@@ -147,12 +147,12 @@ impl Authenticator {
 
     /// Authenticates a call from `address` and counts it: for its key if the key is valid, else for
     /// the address.
-    pub async fn admit(&self, presented: Presented<'_>, address: IpAddr) -> AccessDecision {
+    pub async fn admit(&self, presented: PresentedKey<'_>, address: IpAddr) -> AccessDecision {
         let now = self.clock.now();
         let text = match presented {
-            Presented::Nothing => return self.refuse(Refusal::Missing, address, now).await,
-            Presented::Garbled => return self.refuse(Refusal::Invalid, address, now).await,
-            Presented::Text(text) => text,
+            PresentedKey::Nothing => return self.refuse(Refusal::Missing, address, now).await,
+            PresentedKey::Garbled => return self.refuse(Refusal::Invalid, address, now).await,
+            PresentedKey::Text(text) => text,
         };
         let digest = KeyDigest(Sha256::digest(text.as_bytes()).into());
         let cached = match self.keys.get(&digest.0) {
@@ -262,7 +262,7 @@ impl Authenticator {
             .ok_or(Refusal::Invalid)?;
         let subject = subject_of_key(key.account, id);
         let (renewing, used) = (AtomicBool::new(false), AtomicBool::new(false));
-        let windows = Windows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
+        let windows = RateWindows::of(self.limiter.limits_of(&self.plans.of(&key.plan)));
         let cached =
             Arc::new(CachedKey { id, key, subject, windows, asked_at: now, renewing, used });
         self.keys.insert(digest.0, cached.clone());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::{AccountId, KeyId, Timestamp};
-use crate::runtime::{Mutex, Pause, RunError, Worker};
+use crate::runtime::{LoopPause, Mutex, RunError, Worker};
 use crate::store::{KeyUse, SharedStore};
 
 /// The interval between two writes.
@@ -51,7 +51,7 @@ impl KeyUseWriter {
 
 #[async_trait]
 impl Worker for KeyUseWriter {
-    async fn run_once(&mut self, _: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, _: Timestamp) -> Result<LoopPause, RunError> {
         let uses = self.uses.take();
         if !uses.is_empty()
             && let Err(error) = self.store.note_key_uses(&uses).await
@@ -61,7 +61,7 @@ impl Worker for KeyUseWriter {
                 self.uses.note((account, key), at);
             }
         }
-        Ok(Pause::For(STEP))
+        Ok(LoopPause::For(STEP))
     }
 }
 

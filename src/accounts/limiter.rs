@@ -6,7 +6,7 @@ use super::local_counters::LocalCounters;
 use super::shared_counters::SharedCounters;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plan;
-use crate::queue::{RateVerdict, SharedQueue, Window, WindowState};
+use crate::queue::{RateVerdict, RateWindow, SharedQueue, WindowState};
 
 /// The rate limits of a key, or of a client address without a valid key. 0 disables a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl Default for RateLimits {
 
 /// The enabled windows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Windows(Vec<Window>);
+pub(super) struct RateWindows(Vec<RateWindow>);
 
-impl Windows {
+impl RateWindows {
     pub(super) fn of(limits: RateLimits) -> Self {
-        let minute = Window { span: Duration::from_secs(60), limit: limits.per_minute };
-        let hour = Window { span: Duration::from_secs(3_600), limit: limits.per_hour };
+        let minute = RateWindow { span: Duration::from_secs(60), limit: limits.per_minute };
+        let hour = RateWindow { span: Duration::from_secs(3_600), limit: limits.per_hour };
         Self([minute, hour].into_iter().filter(|window| window.limit > 0).collect())
     }
 }
@@ -49,7 +49,7 @@ pub struct Admission {
 pub struct RateLimiter {
     queue: SharedQueue,
     limits: RateLimits,
-    windows: Windows,
+    windows: RateWindows,
     local: LocalCounters,
     shared: SharedCounters,
 }
@@ -57,7 +57,7 @@ pub struct RateLimiter {
 impl RateLimiter {
     /// Creates a limiter that counts in `queue`.
     pub fn new(queue: SharedQueue, limits: RateLimits) -> Self {
-        let windows = Windows::of(limits);
+        let windows = RateWindows::of(limits);
         let (local, shared) = (LocalCounters::default(), SharedCounters::default());
         Self { queue, limits, windows, local, shared }
     }
@@ -71,7 +71,12 @@ impl RateLimiter {
     }
 
     /// Counts a call of a key, unless one of its windows is full.
-    pub(super) async fn count(&self, key: &str, windows: &Windows, now: Timestamp) -> Admission {
+    pub(super) async fn count(
+        &self,
+        key: &str,
+        windows: &RateWindows,
+        now: Timestamp,
+    ) -> Admission {
         self.ask(key, &windows.0, windows.0.len(), now).await
     }
 
@@ -98,7 +103,7 @@ impl RateLimiter {
         // A call is counted in no window if one window is full. A window with limit 0 is always
         // full.
         let mut windows = self.windows.0.clone();
-        windows.push(Window { span: first.span, limit: 0 });
+        windows.push(RateWindow { span: first.span, limit: 0 });
         let asked = self.ask(address, &windows, self.windows.0.len(), now).await;
         let room = asked.standing.is_some_and(|standing| standing.remaining > 0);
         Admission { allowed: room, ..asked }
@@ -108,7 +113,7 @@ impl RateLimiter {
     async fn ask(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         shown: usize,
         now: Timestamp,
     ) -> Admission {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::domain::Timestamp;
-use crate::queue::{RateVerdict, Window, WindowState};
+use crate::queue::{RateVerdict, RateWindow, WindowState};
 use crate::runtime::Mutex;
 
 /// The maximum number of subjects per window; all further subjects share one count.
@@ -27,7 +27,12 @@ struct WindowCounts {
 
 impl LocalCounters {
     /// Counts a call in all windows, or in none if one is full.
-    pub(super) fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> RateVerdict {
+    pub(super) fn count(
+        &self,
+        subject: &str,
+        windows: &[RateWindow],
+        now: Timestamp,
+    ) -> RateVerdict {
         let mut spans = self.spans.lock();
         let mut standings: Vec<_> =
             windows.iter().map(|window| standing(&mut spans, subject, *window, now)).collect();
@@ -44,7 +49,7 @@ impl LocalCounters {
     }
 
     /// Subtracts a counted call from the current period of each window.
-    pub(super) fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) {
+    pub(super) fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) {
         let mut spans = self.spans.lock();
         for window in windows {
             let (_, span) = present(&mut spans, *window, now);
@@ -77,7 +82,7 @@ impl WindowCounts {
 fn standing(
     spans: &mut HashMap<Duration, WindowCounts>,
     subject: &str,
-    window: Window,
+    window: RateWindow,
     now: Timestamp,
 ) -> WindowState {
     let (resets_at, span) = present(spans, window, now);
@@ -87,7 +92,7 @@ fn standing(
 /// Returns the counts of a window's current period and the end of that period.
 fn present(
     spans: &mut HashMap<Duration, WindowCounts>,
-    window: Window,
+    window: RateWindow,
     now: Timestamp,
 ) -> (Timestamp, &mut WindowCounts) {
     let span_ms = i64::try_from(window.span.as_millis()).unwrap_or(i64::MAX).max(1);
@@ -103,8 +108,8 @@ fn present(
 mod tests {
     use super::*;
 
-    const MINUTE: Window = Window { span: Duration::from_secs(60), limit: 2 };
-    const HOUR: Window = Window { span: Duration::from_secs(3_600), limit: 3 };
+    const MINUTE: RateWindow = RateWindow { span: Duration::from_secs(60), limit: 2 };
+    const HOUR: RateWindow = RateWindow { span: Duration::from_secs(3_600), limit: 3 };
 
     fn remaining(verdict: &RateVerdict) -> Vec<u32> {
         verdict.standings.iter().map(|standing| standing.remaining).collect()

@@ -36,7 +36,7 @@ mod throttle;
 mod user_operators;
 mod users;
 
-pub use authenticator::{AccessDecision, Authenticator, Caller, Presented, Refusal};
+pub use authenticator::{AccessDecision, Authenticator, Caller, PresentedKey, Refusal};
 pub use cookie::{SESSION_COOKIE, no_session_cookie, session_cookie, session_of};
 pub use export::{ExportSink, Exported};
 pub use key_uses::KeyUseWriter;
@@ -49,5 +49,6 @@ pub use operators::{AccountError, AccountOverview, Accounts, KeyRequest};
 pub use passwords::{HashCost, HashError, Password, PasswordVerdict, Passwords, UnusablePassword};
 pub use throttle::{Throttle, Throttled};
 pub use users::{
-    SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings, Users, Visit,
+    SignIn, SignUp, SignUpMode, SignedIn, SignedInRequest, UserContext, UserError, UserSettings,
+    Users,
 };

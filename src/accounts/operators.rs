@@ -11,8 +11,8 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{
-    Account, AuditContext, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey, Rotated,
-    Rotation, SharedStore, StoreError, Usage, WriteContext,
+    Account, AccountUsage, AuditContext, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey,
+    Rotation, RotationResult, SharedStore, StoreError, WriteContext,
 };
 
 /// The maximum length of the name of an account or a key, in characters.
@@ -86,7 +86,7 @@ pub struct AccountOverview {
     /// The limits of the account.
     pub plan: Arc<Plan>,
     /// The current usage.
-    pub usage: Usage,
+    pub usage: AccountUsage,
     /// The number of jobs in this month. If the plan limits jobs, these are the reserved jobs;
     /// otherwise they are the jobs that ended, and those that were made and have not ended.
     pub jobs_this_month: u64,
@@ -262,9 +262,11 @@ impl Accounts {
         let rotation = Rotation { old, old_expires_at, new: new.id(), digest };
         let write = self.write(known.account, author, now);
         match self.store.rotate_key(&write, &rotation).await? {
-            Rotated::Done => Ok(new),
-            Rotated::NotFound => Err(AccountError::KeyIsOver(old)),
-            Rotated::TooMany => Err(AccountError::TooManyKeys(self.name_of(known.account).await?)),
+            RotationResult::Done => Ok(new),
+            RotationResult::NotFound => Err(AccountError::KeyIsOver(old)),
+            RotationResult::TooMany => {
+                Err(AccountError::TooManyKeys(self.name_of(known.account).await?))
+            }
         }
     }
 

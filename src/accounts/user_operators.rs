@@ -8,7 +8,7 @@ use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{InvitationId, UserId};
 use crate::store::{
-    Account, AccountMember, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
+    Account, AccountMember, JoinedAccount, MemberChange, MemberChanged, NewInvitation, NewUser,
     SessionEnding, User, UserCreated,
 };
 
@@ -38,8 +38,9 @@ impl Accounts {
         let id = UserId::new(now, self.random.bits());
         let password = self.passwords.hash(password).await?;
         let user = NewUser { id, email: email.clone(), password, is_confirmed: true };
-        let joins =
-            account.map_or(Joins::Nothing, |(account, role)| Joins::Existing(account.id, role));
+        let joins = account.map_or(JoinedAccount::Nothing, |(account, role)| {
+            JoinedAccount::Existing(account.id, role)
+        });
         match self.store.create_user(&self.audit_context(author, now), &user, &joins).await? {
             UserCreated::Created => Ok(id),
             UserCreated::EmailTaken => Err(AccountError::EmailTaken(email.clone())),

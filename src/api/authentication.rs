@@ -5,7 +5,7 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
 use super::{Api, ApiError, SharedApi, limits};
-use crate::accounts::{Caller, Presented, Refusal};
+use crate::accounts::{Caller, PresentedKey, Refusal};
 use crate::domain::AccountId;
 use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::call::{Call, Idempotency};
@@ -18,7 +18,7 @@ const KEY_HEADER: &str = "x-api-key";
 
 /// The codes and messages of a refusal. Bulk creation has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wording {
+pub(super) enum RefusalWording {
     /// For all other routes.
     Usual,
     /// For bulk creation.
@@ -31,7 +31,7 @@ pub(super) async fn admit(
     api: &Api,
     headers: &HeaderMap,
     address: ClientAddress,
-    wording: Wording,
+    wording: RefusalWording,
 ) -> (Result<Caller, ApiError>, Option<WindowState>) {
     let decision = api.authenticator.admit(presented(headers), address.0).await;
     let standing = decision.standing;
@@ -44,11 +44,11 @@ pub(super) async fn admit(
         match refusal {
             Refusal::TooMany => limits::exceeded(standing, api.clock.now()),
             Refusal::Store(error) => error.into(),
-            Refusal::Missing if wording == Wording::Bulk => {
+            Refusal::Missing if wording == RefusalWording::Bulk => {
                 unauthorized("UNAUTHORIZED", "Missing x-api-key header")
             }
             Refusal::Missing => unauthorized("MISSING_API_KEY", "API key is required"),
-            Refusal::Invalid if wording == Wording::Bulk => {
+            Refusal::Invalid if wording == RefusalWording::Bulk => {
                 unauthorized("UNAUTHORIZED", "Invalid API key")
             }
             Refusal::Invalid => unauthorized("INVALID_API_KEY", "Invalid API key"),
@@ -68,16 +68,16 @@ fn unauthorized(code: &'static str, message: &'static str) -> ApiError {
 }
 
 /// Returns the key in the headers. Two keys are garbled, since it is unclear which one is meant.
-fn presented(headers: &HeaderMap) -> Presented<'_> {
+fn presented(headers: &HeaderMap) -> PresentedKey<'_> {
     let mut given = headers.get_all(KEY_HEADER).into_iter();
-    let Some(first) = given.next() else { return Presented::Nothing };
+    let Some(first) = given.next() else { return PresentedKey::Nothing };
     if given.next().is_some() {
-        return Presented::Garbled;
+        return PresentedKey::Garbled;
     }
     match first.to_str() {
-        Ok(text) if text.trim().is_empty() => Presented::Nothing,
-        Ok(text) => Presented::Text(text),
-        Err(_) => Presented::Garbled,
+        Ok(text) if text.trim().is_empty() => PresentedKey::Nothing,
+        Ok(text) => PresentedKey::Text(text),
+        Err(_) => PresentedKey::Garbled,
     }
 }
 

@@ -30,9 +30,9 @@ const DRAIN_TIME: Duration = Duration::from_secs(5);
 
 /// A body that may not have been read yet, shared between the outermost layer and the route.
 #[derive(Clone)]
-pub(super) struct Unread(Arc<Mutex<Option<Body>>>);
+pub(super) struct UnreadBody(Arc<Mutex<Option<Body>>>);
 
-impl Unread {
+impl UnreadBody {
     /// Takes the body out of a request. Returns `None` if it is empty.
     pub(super) fn take_from(request: &mut Request) -> Option<Self> {
         if request.body().is_end_stream() {
@@ -108,7 +108,7 @@ impl<S: Sync> FromRequestParts<S> for BulkBody {
 
 /// Gives the body to a route beside the API, which reads it by itself.
 pub(super) async fn give_back(mut request: Request, next: Next) -> Response {
-    let unread = request.extensions_mut().remove::<Unread>();
+    let unread = request.extensions_mut().remove::<UnreadBody>();
     if let Some(body) = unread.and_then(|unread| unread.take()) {
         *request.body_mut() = body;
     }
@@ -128,14 +128,14 @@ async fn read(parts: &Parts, limit: usize) -> Result<Bytes, ApiError> {
 /// because it may end before the route does.
 pub(super) async fn look(extensions: &mut Extensions, limit: usize) -> Result<Bytes, ApiError> {
     let bytes = take(extensions, limit).await?;
-    if extensions.get::<Unread>().is_some() {
-        extensions.insert(Unread::of(Body::from(bytes.clone())));
+    if extensions.get::<UnreadBody>().is_some() {
+        extensions.insert(UnreadBody::of(Body::from(bytes.clone())));
     }
     Ok(bytes)
 }
 
 async fn take(extensions: &Extensions, limit: usize) -> Result<Bytes, ApiError> {
-    let Some(unread) = extensions.get::<Unread>() else { return Ok(Bytes::new()) };
+    let Some(unread) = extensions.get::<UnreadBody>() else { return Ok(Bytes::new()) };
     let Some(mut body) = unread.take() else { return Ok(Bytes::new()) };
     let mut bytes = Vec::with_capacity(announced(&body).min(limit));
     while let Some(frame) = body.frame().await {

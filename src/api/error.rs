@@ -33,13 +33,13 @@ pub(super) struct InternalCause(pub(super) String);
 #[derive(Serialize, ToSchema)]
 #[schema(as = Error)]
 pub(super) struct Envelope {
-    error: Body,
+    error: ErrorReply,
 }
 
 /// The refused call and the reason.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ErrorBody)]
-pub(super) struct Body {
+pub(super) struct ErrorReply {
     /// The message for people.
     #[schema(value_type = String)]
     message: Cow<'static, str>,
@@ -142,7 +142,7 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let error = Body { message: self.message, code: self.code, details: self.details };
+        let error = ErrorReply { message: self.message, code: self.code, details: self.details };
         let mut response = reply::json(self.status, &Envelope { error });
         if let Some(seconds) = self.retry_after_seconds {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -15,15 +15,15 @@ use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::json;
 use tracing::field::display;
 
-use super::authentication::{self, Wording};
-use super::body::{BULK_LIMIT, USUAL_LIMIT, Unread};
+use super::authentication::{self, RefusalWording};
+use super::body::{BULK_LIMIT, USUAL_LIMIT, UnreadBody};
 use super::error::InternalCause;
 use super::request_id::{self, RequestId};
 use super::{Api, ApiError, idempotency, limits};
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::WindowState;
 use crate::runtime::{ClientAddress, Clock, Mutex};
-use crate::telemetry::metrics::{Answered, HTTP_REQUESTS, HTTP_SECONDS, HttpRoute};
+use crate::telemetry::metrics::{HTTP_REQUESTS, HTTP_SECONDS, HttpAnswer, HttpRoute};
 use crate::telemetry::traces::{RequestEnd, RequestSpan, within};
 
 /// The maximum duration of a request, including its body. A change that has begun is finished even
@@ -34,7 +34,7 @@ const HTML: &str = "text/html; charset=utf-8";
 
 /// The results of admission that the answer's headers and the log need.
 #[derive(Default)]
-struct Learnt {
+struct AdmissionResult {
     standing: Option<WindowState>,
     account: Option<AccountId>,
 }
@@ -49,8 +49,8 @@ pub(super) async fn serve(
     let id = RequestId::of(request.headers(), &api.random);
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let unread = Unread::take_from(&mut request);
-    let learnt = Mutex::new(Learnt::default());
+    let unread = UnreadBody::take_from(&mut request);
+    let learnt = Mutex::new(AdmissionResult::default());
 
     let random = || api.random.bits();
     let span = RequestSpan::begin(request.headers(), api.clock.now(), random);
@@ -60,7 +60,7 @@ pub(super) async fn serve(
         unread.drain(&api.tasks, &api.clock);
     }
 
-    let Learnt { standing, account } = learnt.into_inner();
+    let AdmissionResult { standing, account } = learnt.into_inner();
     response = with_request_id(response, &id);
     if let Some(standing) = standing {
         limits::tell(response.headers_mut(), &standing);
@@ -69,7 +69,7 @@ pub(super) async fn serve(
     let template = route.as_ref().map_or("", MatchedPath::as_str);
     let template = template.strip_prefix(api.base_path.as_str()).unwrap_or(template);
     let endpoint = HttpRoute::of(&method, template);
-    HTTP_REQUESTS.with(Answered(endpoint, response.status())).add(1);
+    HTTP_REQUESTS.with(HttpAnswer(endpoint, response.status())).add(1);
     HTTP_SECONDS.with(endpoint).record_span(duration);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let (status, request_id) = (response.status(), id.as_str());
@@ -102,8 +102,8 @@ async fn answer(
     api: &Arc<Api>,
     mut request: Request,
     next: Next,
-    unread: Option<&Unread>,
-    learnt: &Mutex<Learnt>,
+    unread: Option<&UnreadBody>,
+    learnt: &Mutex<AdmissionResult>,
 ) -> Response {
     let (extensions, headers) = (request.extensions(), request.headers());
     let address = ClientAddress::of(extensions, headers, &api.trusted_proxies);
@@ -113,12 +113,15 @@ async fn answer(
         return next.run(request).await;
     }
     let is_bulk = request.method() == Method::POST && path == api.bulk_path;
-    let (wording, limit) =
-        if is_bulk { (Wording::Bulk, BULK_LIMIT) } else { (Wording::Usual, USUAL_LIMIT) };
+    let (wording, limit) = if is_bulk {
+        (RefusalWording::Bulk, BULK_LIMIT)
+    } else {
+        (RefusalWording::Usual, USUAL_LIMIT)
+    };
     let (admitted, standing) =
         authentication::admit(api, request.headers(), address, wording).await;
     let account = admitted.as_ref().ok().map(|caller| caller.account);
-    *learnt.lock() = Learnt { standing, account };
+    *learnt.lock() = AdmissionResult { standing, account };
     let caller = match admitted {
         Ok(caller) => caller,
         Err(error) => return error.into_response(),

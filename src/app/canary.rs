@@ -13,7 +13,7 @@ use crate::operations::canary::{
 };
 use crate::outbound::{Exception, OutboundSettings};
 use crate::runtime::{Random, TaskKind, Tasks};
-use crate::scheduler::Context;
+use crate::scheduler::SchedulerContext;
 
 /// The parts of the canary that exist before the store is open.
 pub(super) struct CanaryStart {
@@ -51,7 +51,13 @@ impl CanaryStart {
     }
 
     /// Starts the canary's worker. If the canary is switched off, suspends its account instead.
-    pub(super) fn start(self, context: &Context, tasks: &Tasks, random: &Random, shards: u16) {
+    pub(super) fn start(
+        self,
+        context: &SchedulerContext,
+        tasks: &Tasks,
+        random: &Random,
+        shards: u16,
+    ) {
         let Some((_, arrived)) = self.requests else {
             let suspender = CanarySuspender::new(context.store.clone(), random.clone());
             run(tasks, TaskKind::Upkeep, context, Arc::default(), suspender);

@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use url::Url;
 
-use crate::config::{ClusterMode, Config, Store};
+use crate::config::{ClusterMode, Config, StoreChoice};
 use crate::telemetry::metrics::CertificateUse;
 
 /// The content of a certificate file.
@@ -66,8 +66,8 @@ impl Certificates {
             }
         }
         let of_store = match &config.store {
-            Store::Postgres(settings) => named(&settings.url),
-            Store::Sqlite(_) => Vec::new(),
+            StoreChoice::Postgres(settings) => named(&settings.url),
+            StoreChoice::Sqlite(_) => Vec::new(),
         };
         Self { kept, of_store }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::StartError;
-use super::stores::Ready;
+use super::stores::ReadyStore;
 use crate::cluster::SharedCluster;
 use crate::cluster::etcd::{EtcdCluster, EtcdSettings};
 use crate::cluster::single::SingleNode;
@@ -19,7 +19,7 @@ use crate::queue::fallback::FallbackQueue;
 use crate::queue::memory::MemoryQueue;
 use crate::queue::redis::RedisQueue;
 use crate::runtime::{Clock, Measured, Random, TaskKind, Tasks};
-use crate::scheduler::Context;
+use crate::scheduler::SchedulerContext;
 use crate::store::SharedStore;
 
 /// The file with the host name of the machine. On Kubernetes, this is the name of the pod.
@@ -35,17 +35,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SAY_FIRST: u32 = 4;
 
 /// The connections that this replica shares with the other replicas.
-pub(super) struct Joined {
+pub(super) struct SharedConnections {
     queue: SharedQueue,
     cluster: SharedCluster,
     /// The name of this replica in the cluster.
     replica: String,
 }
 
-impl Joined {
+impl SharedConnections {
     /// Returns the context of the stages.
-    pub(super) fn context(self, store: &SharedStore, clock: &Clock) -> Context {
-        Context {
+    pub(super) fn context(self, store: &SharedStore, clock: &Clock) -> SchedulerContext {
+        SchedulerContext {
             store: store.clone(),
             queue: self.queue,
             cluster: self.cluster,
@@ -59,7 +59,7 @@ impl Joined {
 
 /// Returns the queue and the cluster that this replica shares with others; `None` in an embedded
 /// installation.
-pub(super) fn peer_servers(config: &Config, context: &Context) -> Option<PeerServers> {
+pub(super) fn peer_servers(config: &Config, context: &SchedulerContext) -> Option<PeerServers> {
     let (queue, cluster) = (context.queue.clone(), context.cluster.clone());
     matches!(config.peers, ClusterMode::Cluster(_)).then_some(PeerServers { queue, cluster })
 }
@@ -67,16 +67,16 @@ pub(super) fn peer_servers(config: &Config, context: &Context) -> Option<PeerSer
 /// Connects to the queue and joins the cluster. The servers need not be reachable yet.
 pub(super) fn join(
     config: &Config,
-    ready: &Ready,
+    ready: &ReadyStore,
     clock: &Clock,
     random: &Random,
     tasks: &Tasks,
-) -> Result<Joined, StartError> {
+) -> Result<SharedConnections, StartError> {
     let replica = name(random);
     let ClusterMode::Cluster(shared) = &config.peers else {
         let cluster = Arc::new(SingleNode::new(replica.clone(), ready.shards));
         let queue = Measured::new(Arc::new(MemoryQueue::new()), clock.clone());
-        return Ok(Joined { queue: Arc::new(queue), cluster, replica });
+        return Ok(SharedConnections { queue: Arc::new(queue), cluster, replica });
     };
     let SharedServers { queue, cluster, lease_time } = (**shared).clone();
     let queue = RedisQueue::start(queue, ready.shards, clock.clone(), random.clone(), tasks)?;
@@ -99,7 +99,7 @@ pub(super) fn join(
     };
     let cluster = EtcdCluster::start(settings, clock.clone(), random.clone(), tasks);
     let cluster = Arc::new(cluster.map_err(StartError::Member)?);
-    Ok(Joined { queue: Arc::new(queue), cluster, replica })
+    Ok(SharedConnections { queue: Arc::new(queue), cluster, replica })
 }
 
 /// Makes the replica ready when queue and cluster have answered, so that a load balancer can send
@@ -107,7 +107,7 @@ pub(super) fn join(
 /// ready without them.
 pub(super) fn wait_for(
     config: &Config,
-    context: &Context,
+    context: &SchedulerContext,
     readiness: &Arc<Readiness>,
     tasks: &Tasks,
 ) {
@@ -141,7 +141,7 @@ pub(super) fn wait_for(
 
 /// Checks the queue and the cluster. Returns the names of those that do not answer, and logs them
 /// if `say` is set.
-async fn ask(context: &Context, say: bool) -> Result<(), Vec<&'static str>> {
+async fn ask(context: &SchedulerContext, say: bool) -> Result<(), Vec<&'static str>> {
     let queue = context.queue.ping().await.map_err(|error| error.to_string());
     let cluster = context.cluster.members().await.map_err(|error| error.to_string());
     let asked = [

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::OpenStore;
 use super::error::StartError;
-use crate::config::{Config, Store};
+use crate::config::{Config, StoreChoice};
 use crate::runtime::{Clock, Random};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
@@ -71,7 +71,7 @@ pub struct CopiedTable {
 
 /// The result of a copy.
 #[derive(Clone, Debug)]
-pub struct Copied {
+pub struct CopyResult {
     /// The tables.
     pub tables: Vec<CopiedTable>,
     /// The next ticks of the schedules in the source.
@@ -92,7 +92,7 @@ pub async fn copy(
     clock: &Clock,
     random: &Random,
     mut tell: impl FnMut(Progress),
-) -> Result<Copied, CopyError> {
+) -> Result<CopyResult, CopyError> {
     let (source, target) = open(from, to, random).await?;
     let _lock = source.lock().map_err(CopyError::SourceInUse)?;
     source.check_version().await.map_err(CopyError::Source)?;
@@ -121,7 +121,7 @@ pub async fn copy(
     let tables = counts.into_iter().zip(arrived).zip(written);
     let table =
         |(((table, source), target), written)| CopiedTable { table, source, target, written };
-    Ok(Copied { tables: tables.map(table).collect(), source_ticks, target_ticks })
+    Ok(CopyResult { tables: tables.map(table).collect(), source_ticks, target_ticks })
 }
 
 async fn open(
@@ -129,7 +129,7 @@ async fn open(
     to: &Config,
     random: &Random,
 ) -> Result<(Arc<SqliteStore>, Arc<PostgresStore>), CopyError> {
-    let (Store::Sqlite(file), Store::Postgres(_)) = (&from.store, &to.store) else {
+    let (StoreChoice::Sqlite(file), StoreChoice::Postgres(_)) = (&from.store, &to.store) else {
         return Err(CopyError::Kinds);
     };
     if !file.path.is_file() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 use super::StartError;
-use crate::config::{Config, OTHERS, Store, others_can_read};
+use crate::config::{Config, OTHERS, StoreChoice, others_can_read};
 use crate::domain::secret_key::{KEY_BYTES, SecretKey};
 use crate::runtime::Random;
 use crate::store::Sealer;
@@ -33,8 +33,8 @@ pub fn new_key(random: &Random) -> SecretKey {
 pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, StartError> {
     let found = match &config.store {
         _ if !config.secrets.is_empty() => config.secrets.clone(),
-        Store::Postgres(_) => return Err(StartError::NoKeys),
-        Store::Sqlite(settings) => {
+        StoreChoice::Postgres(_) => return Err(StartError::NoKeys),
+        StoreChoice::Sqlite(settings) => {
             let path = file_beside(&settings.path);
             if !path.exists() {
                 if !SqliteStore::stored_keys(settings).await?.is_empty() {

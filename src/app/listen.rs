@@ -9,15 +9,15 @@ use super::StartError;
 use crate::config::Config;
 
 /// A bound listener and the address it got.
-pub(super) struct Bound {
+pub(super) struct BoundListener {
     pub(super) listener: TcpListener,
     pub(super) address: SocketAddr,
 }
 
 /// Both listeners. They are bound before anything else starts. The public one needs the role `api`.
 pub(super) struct Listeners {
-    pub(super) public: Option<Bound>,
-    pub(super) operations: Bound,
+    pub(super) public: Option<BoundListener>,
+    pub(super) operations: BoundListener,
 }
 
 impl Listeners {
@@ -38,7 +38,7 @@ impl Listeners {
 }
 
 /// Binds `address`, the value of `setting`.
-async fn bind(setting: &'static str, address: SocketAddr) -> Result<Bound, StartError> {
+async fn bind(setting: &'static str, address: SocketAddr) -> Result<BoundListener, StartError> {
     let failed = |error: std::io::Error| StartError::Listen {
         setting,
         address,
@@ -57,7 +57,7 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<Bound, Start
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, address })
+    Ok(BoundListener { listener, address })
 }
 
 #[cfg(test)]

@@ -36,12 +36,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use copy::{Copied, CopiedTable, CopyError, Progress, copy};
+pub use copy::{CopiedTable, CopyError, CopyResult, Progress, copy};
 pub use doctor::{Diagnosis, diagnose};
 pub use encryption_keys::new_key;
 pub use error::StartError;
 pub use overview::overview;
-pub use restored::{RestoreError, Restored, UNFINISHED_COUNTED, restored};
+pub use restored::{RestoreError, RestoreResult, UNFINISHED_COUNTED, restored};
 pub use signals::Signals;
 pub use stores::OpenStore;
 

@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use tokio::task::spawn_blocking;
 
 use super::certificates::{CertificateFile, Certificates};
-use crate::config::{Config, Store};
+use crate::config::{Config, StoreChoice};
 use crate::domain::Timestamp;
 use crate::domain::certificate::expiry;
 use crate::inspection::JOBS_COUNTED;
-use crate::runtime::{Pause, RunError, Worker};
+use crate::runtime::{LoopPause, RunError, Worker};
 use crate::store::{SharedStore, sqlite};
 use crate::telemetry::metrics::{
     CERTIFICATE_EXPIRY_SECONDS, CertificateUse, DELIVERIES_WAITING, DISK_FREE_BYTES,
@@ -39,8 +39,8 @@ pub(super) struct Observer {
 impl Observer {
     pub(super) fn new(store: SharedStore, config: &Config) -> Self {
         let embedded = match &config.store {
-            Store::Sqlite(settings) => Some(settings.clone()),
-            Store::Postgres(_) => None,
+            StoreChoice::Sqlite(settings) => Some(settings.clone()),
+            StoreChoice::Postgres(_) => None,
         };
         let certificates = Arc::new(Certificates::of(config));
         Self { store, certificates, looked_at: None, embedded }
@@ -83,12 +83,12 @@ impl Observer {
 
 #[async_trait]
 impl Worker for Observer {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         // The store comes last: if it is unavailable, the other gauges are refreshed anyway.
         self.look_at_certificates(now).await?;
         self.look_at_disk().await?;
         self.look_at_store(now).await?;
-        Ok(Pause::For(EVERY))
+        Ok(LoopPause::For(EVERY))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use tokio::sync::Notify;
 
-use super::listen::Bound;
+use super::listen::BoundListener;
 use crate::accounts::{
     Accounts, Authenticator, HashCost, KeyUseWriter, OidcProvider, RateLimiter, RateLimits,
     Throttle, UserContext, Users,
@@ -16,7 +16,7 @@ use crate::channels::email::Mailer;
 use crate::config::Config;
 use crate::dashboard;
 use crate::inspection::{Inspector, PeerServers};
-use crate::local_executor::Runner;
+use crate::local_executor::LocalRunner;
 use crate::notifications::{NotificationParts, Notifications};
 use crate::operations::canary::Arrivals;
 use crate::operations::{self, MetricsUpkeep, Readiness};
@@ -40,7 +40,7 @@ pub(super) fn serve_operations(
     tasks: &Tasks,
     clock: &Clock,
     (readiness, arrivals): (&Arc<Readiness>, Option<Arrivals>),
-    listener: Bound,
+    listener: BoundListener,
 ) {
     let exporter = metrics::install();
     let router = operations::router(readiness.clone(), exporter.clone(), clock.clone(), arrivals);
@@ -81,14 +81,14 @@ pub(super) struct PublicListener {
     pub(super) random: Random,
     pub(super) tasks: Tasks,
     pub(super) shards: u16,
-    pub(super) runner: Option<Arc<dyn Runner>>,
+    pub(super) runner: Option<Arc<dyn LocalRunner>>,
     /// The queue and the cluster that replicas share; absent in an embedded installation.
     pub(super) servers: Option<PeerServers>,
 }
 
 impl PublicListener {
     /// Serves the public listener, if the replica has one, and returns the commands behind it.
-    pub(super) fn serve(self, config: &Config, listener: Option<Bound>) -> Commands {
+    pub(super) fn serve(self, config: &Config, listener: Option<BoundListener>) -> Commands {
         let commands = self.commands(config);
         let Some(listener) = listener else { return commands };
         let base_path: BasePath =

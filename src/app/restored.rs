@@ -15,7 +15,7 @@ pub const UNFINISHED_COUNTED: u32 = 100_000;
 
 /// The result of preparing a restored store.
 #[derive(Clone, Copy, Debug)]
-pub struct Restored {
+pub struct RestoreResult {
     /// The instant up to which ticks were passed over, by the store's time.
     pub now: Timestamp,
     /// The ticks that were passed over, in all shards.
@@ -54,7 +54,7 @@ pub async fn restored(
     author: Author,
     clock: &Clock,
     random: &Random,
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreResult, RestoreError> {
     let open = OpenStore::open(config, random).await?;
     let restored = pass_over(&open, config, clock, (author, random)).await;
     open.close().await;
@@ -66,7 +66,7 @@ async fn pass_over(
     config: &Config,
     clock: &Clock,
     (author, random): (Author, &Random),
-) -> Result<Restored, RestoreError> {
+) -> Result<RestoreResult, RestoreError> {
     let _lock = open.lock()?;
     if let OpenStore::Postgres(store) = open {
         store.check_unused().await?;
@@ -86,5 +86,5 @@ async fn pass_over(
         passed.add(pass_over_due(store, record.shard, now).await?);
     }
     let unfinished = store.unfinished(UNFINISHED_COUNTED).await?;
-    Ok(Restored { now, passed, unfinished })
+    Ok(RestoreResult { now, passed, unfinished })
 }

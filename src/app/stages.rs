@@ -13,18 +13,22 @@ use crate::config::{ClusterMode, Config};
 use crate::executor::{self, Executor};
 use crate::notify::{self, Notifier};
 use crate::outbound::Client;
-use crate::runtime::{Pause, Random, TaskKind, Tasks, Worker, drive};
-use crate::scheduler::{AccountEraser, Context, HistoryPruner, JobRescuer, Leader};
+use crate::runtime::{LoopPause, Random, TaskKind, Tasks, Worker, drive};
+use crate::scheduler::{AccountEraser, HistoryPruner, JobRescuer, Leader, SchedulerContext};
 use crate::telemetry::metrics::SHARDS;
 use crate::telemetry::traces;
 
 /// Starts the loop that lets the clock follow the store's time.
-pub(super) fn keep_time(context: &Context, tasks: &Tasks, keeper: TimeKeeper) {
+pub(super) fn keep_time(context: &SchedulerContext, tasks: &Tasks, keeper: TimeKeeper) {
     run(tasks, TaskKind::Upkeep, context, Arc::default(), keeper);
 }
 
 /// Starts tracing, if it is configured. Traces are exported until everything else has stopped.
-pub(super) fn trace(config: &Config, context: &Context, watch: &Tasks) -> Result<(), StartError> {
+pub(super) fn trace(
+    config: &Config,
+    context: &SchedulerContext,
+    watch: &Tasks,
+) -> Result<(), StartError> {
     let Some(settings) = &config.traces else { return Ok(()) };
     let exporting = traces::start(settings, &context.replica.to_string())?;
     watch.spawn(TaskKind::Traces, exporting.run(watch.stopping().clone()));
@@ -32,7 +36,7 @@ pub(super) fn trace(config: &Config, context: &Context, watch: &Tasks) -> Result
 }
 
 /// Starts the loop that refreshes the gauges of the store's backlog, the disk and the certificates.
-pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks, shards: u16) {
+pub(super) fn observe(config: &Config, context: &SchedulerContext, tasks: &Tasks, shards: u16) {
     SHARDS.set(usize::from(shards));
     let observer = Observer::new(context.store.clone(), config);
     run(tasks, TaskKind::Upkeep, context, Arc::default(), observer);
@@ -43,7 +47,7 @@ pub(super) fn observe(config: &Config, context: &Context, tasks: &Tasks, shards:
 /// because the lock on the store guarantees that the process that held their claims has ended.
 pub(super) async fn sweep(
     config: &Config,
-    context: &Context,
+    context: &SchedulerContext,
     tasks: &Tasks,
     random: &Random,
 ) -> Result<(), StartError> {
@@ -55,9 +59,9 @@ pub(super) async fn sweep(
     let retry = config.executor.retry;
     let mut sweeper = JobRescuer::new(context.clone(), retry, random.clone(), alone);
     while alone
-        && sweeper.run_once(context.clock.now()).await.map_err(StartError::Recovery)? == Pause::None
-    {
-    }
+        && sweeper.run_once(context.clock.now()).await.map_err(StartError::Recovery)?
+            == LoopPause::None
+    {}
     run(tasks, TaskKind::Sweeper, context, Arc::default(), sweeper);
     Ok(())
 }
@@ -73,7 +77,7 @@ pub(super) struct Stages<'a> {
 
 impl Stages<'_> {
     /// Starts the stages of the replica's roles. Returns the executor, if the replica has that role.
-    pub(super) fn start(&self, context: &mut Context) -> Option<Executor> {
+    pub(super) fn start(&self, context: &mut SchedulerContext) -> Option<Executor> {
         let Self { config, tasks, random, .. } = self;
         // The hint wakes the notifier of this replica at once when its executor raises an alert.
         let alerts = Arc::<Notify>::default();
@@ -88,7 +92,7 @@ impl Stages<'_> {
     }
 
     /// Starts the executor. Leaders of this replica can hand it the jobs that they fire.
-    fn start_executor(&self, context: &mut Context, alerts: Arc<Notify>) -> Executor {
+    fn start_executor(&self, context: &mut SchedulerContext, alerts: Arc<Notify>) -> Executor {
         let Self { config, tasks, client, random, .. } = *self;
         let parts = executor::ExecutorParts {
             store: context.store.clone(),
@@ -107,7 +111,7 @@ impl Stages<'_> {
     }
 
     /// Starts the notifier.
-    fn start_notifier(&self, context: &Context, alerts: Arc<Notify>) {
+    fn start_notifier(&self, context: &SchedulerContext, alerts: Arc<Notify>) {
         let Self { config, tasks, channels, random, .. } = *self;
         let parts = notify::NotifierParts {
             store: context.store.clone(),
@@ -123,7 +127,7 @@ impl Stages<'_> {
 }
 
 /// Starts the loops that fire ticks, prune history and erase the data of deleted accounts.
-fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &Random) {
+fn start_scheduler(config: &Config, context: &SchedulerContext, tasks: &Tasks, random: &Random) {
     let hint = context.queue.due_hint();
     wake_by_terms(context, tasks, hint.clone());
     let leader = Leader::new(context.clone(), config.plans.clone(), random.clone());
@@ -134,7 +138,7 @@ fn start_scheduler(config: &Config, context: &Context, tasks: &Tasks, random: &R
 }
 
 /// Wakes the leader when the leadership of a shard changes, so that it leads a new shard at once.
-fn wake_by_terms(context: &Context, tasks: &Tasks, hint: Arc<Notify>) {
+fn wake_by_terms(context: &SchedulerContext, tasks: &Tasks, hint: Arc<Notify>) {
     let (mut terms, stopping) = (context.cluster.terms(), tasks.stopping().clone());
     tasks.spawn(TaskKind::Hints, async move {
         let pass_on = async {
@@ -151,7 +155,7 @@ fn wake_by_terms(context: &Context, tasks: &Tasks, hint: Arc<Notify>) {
 pub(super) fn run<W: Worker + 'static>(
     tasks: &Tasks,
     kind: TaskKind,
-    context: &Context,
+    context: &SchedulerContext,
     hint: Arc<Notify>,
     mut worker: W,
 ) -> JoinHandle<Option<()>> {

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 use super::stages;
 use crate::config::{ClusterMode, Config};
 use crate::runtime::{TaskKind, Tasks};
-use crate::scheduler::{Context, LeaderReplacer};
+use crate::scheduler::{LeaderReplacer, SchedulerContext};
 use crate::store::SharedStore;
 
 /// The lease of a replica in the store. Other replicas read it while etcd is away.
@@ -21,7 +21,11 @@ pub(super) struct StoreLease {
 
 impl StoreLease {
     /// Starts the loop that renews the lease. Returns `None` if the replica works alone.
-    pub(super) fn start(config: &Config, context: &Context, tasks: &Tasks) -> Option<Self> {
+    pub(super) fn start(
+        config: &Config,
+        context: &SchedulerContext,
+        tasks: &Tasks,
+    ) -> Option<Self> {
         let ClusterMode::Cluster(_) = config.peers else { return None };
         let (lease_time, leads) = (config.executor.claim_time, config.roles.scheduler);
         let replacer = LeaderReplacer::new(context.clone(), lease_time, leads);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::StartError;
 use super::encryption_keys;
 use super::time::TimeKeeper;
-use crate::config::{Config, Store};
+use crate::config::{Config, StoreChoice};
 use crate::operations::Readiness;
 use crate::runtime::{Clock, Measured, Random};
 use crate::store::postgres::PostgresStore;
@@ -34,7 +34,7 @@ pub enum OpenStore {
 }
 
 /// The properties of a store that is ready for use.
-pub(super) struct Ready {
+pub(super) struct ReadyStore {
     pub(super) shards: u16,
     /// The id of the installation, which distinguishes this store from all others.
     pub(super) installation: u32,
@@ -44,7 +44,7 @@ pub(super) struct Ready {
     bearable_days: Option<u64>,
 }
 
-impl Ready {
+impl ReadyStore {
     /// Checks that every account's plan is configured: accounts on an unknown plan would be allowed
     /// nothing.
     pub(super) fn check_plans(&self) -> std::result::Result<(), StartError> {
@@ -72,7 +72,7 @@ impl OpenStore {
     /// If the folder cannot be created, the keys are missing or the store cannot be opened.
     pub async fn open(config: &Config, random: &Random) -> std::result::Result<Self, StartError> {
         match &config.store {
-            Store::Sqlite(settings) => {
+            StoreChoice::Sqlite(settings) => {
                 if settings.path.starts_with(&config.data_dir) {
                     std::fs::create_dir_all(&config.data_dir).map_err(|source| {
                         StartError::DataDir { path: config.data_dir.clone(), source }
@@ -81,7 +81,7 @@ impl OpenStore {
                 let sealer = encryption_keys::sealer(config, random).await?;
                 Ok(Self::Sqlite(Arc::new(SqliteStore::open(settings, &sealer).await?)))
             }
-            Store::Postgres(settings) => {
+            StoreChoice::Postgres(settings) => {
                 let sealer = encryption_keys::sealer(config, random).await?;
                 Ok(Self::Postgres(Arc::new(PostgresStore::open(settings, &sealer)?)))
             }
@@ -166,10 +166,10 @@ impl OpenStore {
         random: &Random,
         keeper: &mut TimeKeeper,
         readiness: &Readiness,
-    ) -> Result<Ready> {
+    ) -> Result<ReadyStore> {
         let proposed = u32::try_from(random.bits() >> 96).expect("32 bits are left");
         let mut wait = SHORTEST_WAIT;
-        let mut said = Said::default();
+        let mut said = LoggedFailure::default();
         loop {
             match self.try_make_ready(config, clock, proposed, keeper).await {
                 Err(error) if matches!(self, Self::Postgres(_)) && is_awaited(&error) => {
@@ -193,7 +193,7 @@ impl OpenStore {
         clock: &Clock,
         proposed: u32,
         keeper: &mut TimeKeeper,
-    ) -> Result<Ready> {
+    ) -> Result<ReadyStore> {
         self.update(config).await?;
         let bearable_days = match self {
             Self::Postgres(store) => {
@@ -209,7 +209,7 @@ impl OpenStore {
         let unknown_plans = store.plans_beside(&plans).await?;
         keeper.ask().await?;
         store.prepare(clock.now()).await?;
-        Ok(Ready { shards, installation, unknown_plans, bearable_days })
+        Ok(ReadyStore { shards, installation, unknown_plans, bearable_days })
     }
 }
 
@@ -231,9 +231,9 @@ fn reason(kind: StoreErrorKind) -> &'static str {
 
 /// The failure that the start logged last, and the time.
 #[derive(Default)]
-struct Said(Option<(String, Duration)>);
+struct LoggedFailure(Option<(String, Duration)>);
 
-impl Said {
+impl LoggedFailure {
     /// Logs the failure that the start waits for: once if it passes by itself, every `SAY_EVERY` if
     /// an operator must repair it. Replicas that start together wait for each other's lock, so a
     /// locked store is logged as information only.

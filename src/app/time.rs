@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::Timestamp;
-use crate::runtime::{Clock, Pause, RunError, Worker};
+use crate::runtime::{Clock, LoopPause, RunError, Worker};
 use crate::store::{Result, UpkeepStore};
 
 /// The interval at which the store's time is read.
@@ -33,12 +33,12 @@ const COMPARED: usize = 6;
 pub(super) struct TimeKeeper {
     store: Arc<dyn UpkeepStore>,
     clock: Clock,
-    samples: VecDeque<Sample>,
+    samples: VecDeque<StoreTimeSample>,
 }
 
 /// A reading of the store's time.
 #[derive(Clone, Copy)]
-struct Sample {
+struct StoreTimeSample {
     round_trip: Duration,
     /// The minimum offset of the store's time from the monotonic clock. The true offset is larger
     /// by at most the round trip.
@@ -69,7 +69,7 @@ impl TimeKeeper {
     }
 }
 
-impl Sample {
+impl StoreTimeSample {
     /// Returns the maximum offset of the store's time from the monotonic clock.
     fn most_us(&self) -> i64 {
         let round_trip_us = i64::try_from(self.round_trip.as_micros()).unwrap_or(i64::MAX);
@@ -87,25 +87,25 @@ impl Sample {
 
 /// Returns the offset of the store's time from the monotonic clock that fits all samples: the
 /// largest minimum, limited by the smallest maximum.
-fn agreed(samples: &VecDeque<Sample>) -> Option<i64> {
+fn agreed(samples: &VecDeque<StoreTimeSample>) -> Option<i64> {
     let least = samples.iter().map(|sample| sample.behind_us).max()?;
-    let most = samples.iter().map(Sample::most_us).min()?;
+    let most = samples.iter().map(StoreTimeSample::most_us).min()?;
     Some(least.min(most))
 }
 
 /// Returns the sample of an answer that arrived at `answered` on the monotonic clock. The store
 /// rounds its time down to a millisecond, so half a millisecond is added.
-fn sample(answered: Duration, round_trip: Duration, time: Timestamp) -> Sample {
+fn sample(answered: Duration, round_trip: Duration, time: Timestamp) -> StoreTimeSample {
     let answered_us = i64::try_from(answered.as_micros()).unwrap_or(i64::MAX);
     let told_us = time.as_millis().saturating_mul(1_000).saturating_add(500);
-    Sample { round_trip, behind_us: told_us.saturating_sub(answered_us) }
+    StoreTimeSample { round_trip, behind_us: told_us.saturating_sub(answered_us) }
 }
 
 #[async_trait]
 impl Worker for TimeKeeper {
-    async fn run_once(&mut self, _now: Timestamp) -> std::result::Result<Pause, RunError> {
+    async fn run_once(&mut self, _now: Timestamp) -> std::result::Result<LoopPause, RunError> {
         self.ask().await?;
-        Ok(Pause::For(EVERY))
+        Ok(LoopPause::For(EVERY))
     }
 }
 
@@ -113,7 +113,7 @@ impl Worker for TimeKeeper {
 mod tests {
     use super::*;
     use crate::domain::AccountId;
-    use crate::store::{ShardRecord, Upkeep, Waiting};
+    use crate::store::{PrunedRows, ShardRecord, WaitingJobs};
 
     /// A store with the machine's time. A call waits `pool` for a connection and then `answer` for
     /// the response.
@@ -140,8 +140,8 @@ mod tests {
             Ok(())
         }
 
-        async fn prune(&self, _: Timestamp, _: u32) -> Result<Upkeep> {
-            Ok(Upkeep::default())
+        async fn prune(&self, _: Timestamp, _: u32) -> Result<PrunedRows> {
+            Ok(PrunedRows::default())
         }
 
         async fn short_histories(&self, _: &str, _: Timestamp, _: u32) -> Result<Vec<AccountId>> {
@@ -169,8 +169,8 @@ mod tests {
             Ok(0)
         }
 
-        async fn waiting(&self, _: Timestamp, _: u32) -> Result<Waiting> {
-            Ok(Waiting::default())
+        async fn waiting(&self, _: Timestamp, _: u32) -> Result<WaitingJobs> {
+            Ok(WaitingJobs::default())
         }
     }
 
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn of_consistent_samples_the_largest_offset_counts() {
         let samples = |samples: [(u64, i64); 2]| {
-            samples.map(|(round_trip, behind_us)| Sample {
+            samples.map(|(round_trip, behind_us)| StoreTimeSample {
                 round_trip: Duration::from_millis(round_trip),
                 behind_us,
             })
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_the_newest_contradicts_is_old() {
-        let sample = |round_trip, behind_us| Sample {
+        let sample = |round_trip, behind_us| StoreTimeSample {
             round_trip: Duration::from_millis(round_trip),
             behind_us,
         };

@@ -16,7 +16,7 @@ use crate::domain::{AccountId, ChannelId};
 
 /// A checked configuration.
 #[derive(Debug)]
-pub struct Configured {
+pub struct CheckedConfiguration {
     /// The configuration to store; the same bytes as the current one if nothing has changed.
     pub config: ChannelConfig,
     /// The signing secret, if this call generated one. The user sees it only once.
@@ -59,7 +59,7 @@ pub struct Destination {
 
 /// The result of a delivery that the provider accepted.
 #[derive(Debug, Default)]
-pub struct Sent {
+pub struct SentMessage {
     /// The HTTP status of the response, or the reply code of the mail server.
     pub status: Option<u16>,
     /// The first 500 characters of the response, with the channel's secrets masked.
@@ -104,7 +104,7 @@ impl SendError {
 
 /// The implementation of a channel type.
 #[async_trait]
-pub(super) trait Adapter: Send + Sync {
+pub(super) trait ChannelAdapter: Send + Sync {
     /// Returns the maximum number of concurrent attempts; `None` if it is unlimited.
     fn most_at_once(&self) -> Option<usize> {
         None
@@ -115,7 +115,7 @@ pub(super) trait Adapter: Send + Sync {
         &self,
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors>;
+    ) -> Result<CheckedConfiguration, FieldErrors>;
 
     /// Makes one attempt to deliver `alert`, within `patience`.
     async fn send(
@@ -123,5 +123,5 @@ pub(super) trait Adapter: Send + Sync {
         to: &Destination,
         alert: &Alert,
         patience: Duration,
-    ) -> Result<Sent, SendError>;
+    ) -> Result<SentMessage, SendError>;
 }

@@ -38,7 +38,7 @@ pub enum Tone {
 
 /// One line of the details.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fact {
+pub struct MessageFact {
     /// The name of the detail.
     pub label: &'static str,
     /// Its value, on one line.
@@ -64,7 +64,7 @@ pub struct Message {
     /// A one-sentence summary of the result.
     pub headline: String,
     /// The details.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<MessageFact>,
     /// The start of the response, which may have several lines.
     pub excerpt: Option<String>,
     /// The page with more details.
@@ -123,16 +123,16 @@ impl Message {
     }
 }
 
-type MessageContent = (Tone, String, Vec<Fact>);
+type MessageContent = (Tone, String, Vec<MessageFact>);
 
 /// Creates a fact in the service's own words.
-fn plain(label: &'static str, value: impl Into<String>) -> Fact {
-    Fact { label, value: value.into(), is_foreign: false }
+fn plain(label: &'static str, value: impl Into<String>) -> MessageFact {
+    MessageFact { label, value: value.into(), is_foreign: false }
 }
 
 /// Creates a fact with text of users or hosts.
-fn foreign(label: &'static str, value: &str) -> Fact {
-    Fact { label, value: one_line(value, LONGEST_VALUE), is_foreign: true }
+fn foreign(label: &'static str, value: &str) -> MessageFact {
+    MessageFact { label, value: one_line(value, LONGEST_VALUE), is_foreign: true }
 }
 
 /// Formats a number with its noun: `1 schedule`, `2 schedules`.

@@ -42,10 +42,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-pub use self::contract::{Configured, Destination, GeneratedSecret, SendError, Sent};
+pub use self::contract::{
+    CheckedConfiguration, Destination, GeneratedSecret, SendError, SentMessage,
+};
 
 use self::chat_url::AllowedHosts;
-use self::contract::Adapter;
+use self::contract::ChannelAdapter;
 use self::discord::Discord;
 use self::email::{Email, Mailer};
 use self::provider::ProviderClient;
@@ -116,7 +118,7 @@ impl Channels {
         }))
     }
 
-    fn of(&self, kind: ChannelType) -> &dyn Adapter {
+    fn of(&self, kind: ChannelType) -> &dyn ChannelAdapter {
         match kind {
             ChannelType::Email => &self.0.email,
             ChannelType::Slack => &self.0.slack,
@@ -137,7 +139,7 @@ impl Channels {
         kind: ChannelType,
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         self.of(kind).configure(given, current)
     }
 
@@ -150,7 +152,7 @@ impl Channels {
         current: &ChannelConfig,
         given: Option<&str>,
         old_expires_at: Timestamp,
-    ) -> Option<Result<Configured, FieldErrors>> {
+    ) -> Option<Result<CheckedConfiguration, FieldErrors>> {
         let is_webhook = kind == ChannelType::Webhook;
         is_webhook.then(|| self.0.webhook.rotate_secret(current, given, old_expires_at))
     }
@@ -177,7 +179,7 @@ impl Channels {
         to: &Destination,
         alert: &Alert,
         patience: Duration,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<SentMessage, SendError> {
         self.of(to.kind).send(to, alert, patience).await
     }
 }

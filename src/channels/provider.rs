@@ -7,7 +7,7 @@ use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
 
-use super::contract::{SendError, Sent};
+use super::contract::{SendError, SentMessage};
 use super::text::{block, one_line};
 use crate::domain::AccountId;
 use crate::domain::alert::Mask;
@@ -66,7 +66,7 @@ pub struct ProviderAnswer {
     pub excerpt: Option<String>,
 }
 
-impl From<ProviderAnswer> for Sent {
+impl From<ProviderAnswer> for SentMessage {
     fn from(answer: ProviderAnswer) -> Self {
         Self { status: Some(answer.status), response: answer.excerpt, config: None }
     }
@@ -103,7 +103,9 @@ impl ProviderClient {
         let request = Request { method: Method::POST, url, headers, body };
         let exchange = self.client.send(account, request, patience).await;
         match exchange.result {
-            Ok(response) => Judge { provider, mask: &mask, clock: &self.clock }.judge(response),
+            Ok(response) => {
+                ResponseJudge { provider, mask: &mask, clock: &self.clock }.judge(response)
+            }
             Err(failure) => Err(unreached(provider, &failure)),
         }
     }
@@ -124,13 +126,13 @@ fn unreached(provider: Provider, failure: &Failure) -> SendError {
 }
 
 /// Interprets the response of one call.
-struct Judge<'a> {
+struct ResponseJudge<'a> {
     provider: Provider,
     mask: &'a Mask,
     clock: &'a Clock,
 }
 
-impl Judge<'_> {
+impl ResponseJudge<'_> {
     fn judge(&self, response: Response) -> Result<ProviderAnswer, SendError> {
         let Response { status, headers, body, .. } = response;
         let text = self.mask.apply(&String::from_utf8_lossy(&body));

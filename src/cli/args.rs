@@ -10,7 +10,7 @@ use super::cron::CronArgs;
 use super::doctor::DoctorArgs;
 use super::openapi::OpenapiArgs;
 use super::secrets::SecretsCommand;
-use super::settings::{All, OpsOnly, SettingArgs, StoreOnly};
+use super::settings::{AllSettings, OpsOnly, SettingArgs, StoreOnly};
 use super::signing::SigningCommand;
 use super::users::UserCommand;
 use super::verify::VerifyArgs;
@@ -72,13 +72,13 @@ pub enum Command {
     /// Keeps its data in ./punctual-data (--data-dir), listens on loopback only, and lets
     /// schedules call this machine.
     #[command(after_help = DEV_HELP)]
-    Dev(SettingArgs<All>),
+    Dev(SettingArgs<AllSettings>),
     /// Run the service
     ///
     /// All settings can also be given in a TOML file and in the environment; `punctual config`
     /// prints them with their comments.
     #[command(after_help = SERVE_HELP)]
-    Serve(SettingArgs<All>),
+    Serve(SettingArgs<AllSettings>),
     /// Apply the missing migrations of the store
     Migrate(SettingArgs<StoreOnly>),
     /// Show the live replicas, the leader of each shard, and its delay
@@ -136,5 +136,5 @@ pub enum Command {
     /// Exit with 0 if a running service is ready; for containers
     Healthcheck(SettingArgs<OpsOnly>),
     /// Print the configuration in force, with comments; passwords are hidden
-    Config(SettingArgs<All>),
+    Config(SettingArgs<AllSettings>),
 }

@@ -98,8 +98,8 @@ mod tests {
     use crate::cluster::{ClusterState, LiveReplica};
     use crate::domain::Timestamp;
     use crate::domain::shard::{Epoch, ShardId};
-    use crate::inspection::{Away, ServersOverview, StoreState};
-    use crate::store::{CurrentLeader, ReplicaLease, ShardRecord, Waiting};
+    use crate::inspection::{AwayReason, ServersOverview, StoreState};
+    use crate::store::{CurrentLeader, ReplicaLease, ShardRecord, WaitingJobs};
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_millis(ms)
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn report(
-        cluster: Result<Vec<LiveReplica>, Away>,
+        cluster: Result<Vec<LiveReplica>, AwayReason>,
         alive: Vec<ReplicaLease>,
     ) -> InstallationReport {
         InstallationReport::new(ServersOverview {
@@ -135,7 +135,7 @@ mod tests {
             store: Ok(StoreState {
                 shards: vec![record(0, "a"), record(1, "a")],
                 alive,
-                jobs: Waiting { jobs: 3, since: Some(at(9_000)) },
+                jobs: WaitingJobs { jobs: 3, since: Some(at(9_000)) },
                 ..StoreState::default()
             }),
             queue: Some(Err("it is away".to_owned())),

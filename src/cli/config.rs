@@ -1,7 +1,7 @@
 //! `punctual config`: prints the configuration in force.
 
 use super::{CliError, output};
-use crate::config::{Config, ConfigErrors, Loaded, Sources, load, load_part};
+use crate::config::{Config, ConfigErrors, LoadedConfig, Sources, load, load_part};
 
 pub(super) fn run(sources: &Sources) -> Result<(), CliError> {
     output::print(warned(load(sources))?.commented())
@@ -19,7 +19,7 @@ pub(super) fn load_and_warn(sources: &Sources) -> Result<Config, CliError> {
     Ok(warned(load(sources))?.config)
 }
 
-fn warned(loaded: Result<Loaded, ConfigErrors>) -> Result<Loaded, CliError> {
+fn warned(loaded: Result<LoadedConfig, ConfigErrors>) -> Result<LoadedConfig, CliError> {
     let loaded = loaded?;
     warn(&loaded.warnings);
     Ok(loaded)

@@ -6,8 +6,8 @@ use super::config::warn;
 use super::progress::ProgressDisplay;
 use super::settings::{CopyTarget, SettingArgs};
 use super::{CliError, output};
-use crate::app::{Copied, CopiedTable, copy};
-use crate::config::{Loaded, load_part};
+use crate::app::{CopiedTable, CopyResult, copy};
+use crate::config::{LoadedConfig, load_part};
 use crate::runtime::{Clock, Random};
 
 /// The source and the target of the copy.
@@ -35,7 +35,7 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
     })
     .await;
     meter.clear();
-    let Copied { tables, source_ticks, target_ticks } = copied.map_err(CliError::failed)?;
+    let CopyResult { tables, source_ticks, target_ticks } = copied.map_err(CliError::failed)?;
     output::print(&summary(&tables))?;
     let differing = tables.iter().filter(|table| table.source != table.target);
     let differing: Vec<_> = differing.map(|table| table.table.name()).collect();
@@ -61,7 +61,7 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
 }
 
 /// Loads the configuration, with the store at `url`.
-fn load_store(args: &CopyArgs, option: &str, url: &str) -> Result<Loaded, CliError> {
+fn load_store(args: &CopyArgs, option: &str, url: &str) -> Result<LoadedConfig, CliError> {
     let mut sources = args.settings.sources();
     sources.options.push(("store.url", url.to_owned()));
     load_part(&sources).map_err(|mistakes| CliError::usage(format!("{option}: {mistakes}")))

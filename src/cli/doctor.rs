@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::config::load_and_warn;
-use super::settings::{All, SettingArgs};
+use super::settings::{AllSettings, SettingArgs};
 use super::{CliError, output};
 use crate::app::{Diagnosis, diagnose};
 use crate::domain::finding::Grade;
@@ -23,7 +23,7 @@ pub struct DoctorArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    settings: SettingArgs<All>,
+    settings: SettingArgs<AllSettings>,
 }
 
 pub(super) async fn run(args: &DoctorArgs) -> Result<(), CliError> {

@@ -3,7 +3,7 @@
 use super::config::load_part_and_warn;
 use super::operator::operator;
 use super::{CliError, output};
-use crate::app::{Restored, UNFINISHED_COUNTED, restored};
+use crate::app::{RestoreResult, UNFINISHED_COUNTED, restored};
 use crate::config::Sources;
 use crate::runtime::{Clock, Random};
 
@@ -21,8 +21,8 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     }
 }
 
-fn summary(done: &Restored) -> String {
-    let Restored { now, passed, unfinished } = done;
+fn summary(done: &RestoreResult) -> String {
+    let RestoreResult { now, passed, unfinished } = done;
     let more = if *unfinished == u64::from(UNFINISHED_COUNTED) { " or more" } else { "" };
     format!(
         "{} ticks of {} schedules were due before {now}: they do not run, and are recorded as skips \

@@ -10,7 +10,7 @@ use crate::config::{Sources, settings};
 
 /// The settings that a command accepts as options. The other settings still apply if they are set
 /// in the file or the environment.
-pub trait Selection: Clone + Send + Sync + 'static {
+pub trait SettingsSelection: Clone + Send + Sync + 'static {
     /// Returns `true` if the setting with this key is accepted.
     fn takes(key: &str) -> bool;
     /// Hides the options in `-h`, because there are many; `--help` shows them.
@@ -19,9 +19,9 @@ pub trait Selection: Clone + Send + Sync + 'static {
 
 /// All settings.
 #[derive(Clone, Debug)]
-pub struct All;
+pub struct AllSettings;
 
-impl Selection for All {
+impl SettingsSelection for AllSettings {
     fn takes(_: &str) -> bool {
         true
     }
@@ -32,7 +32,7 @@ impl Selection for All {
 #[derive(Clone, Debug)]
 pub struct StoreOnly;
 
-impl Selection for StoreOnly {
+impl SettingsSelection for StoreOnly {
     fn takes(key: &str) -> bool {
         matches!(key, "data_dir" | "store.url" | "store.password_file" | "secrets.keys_file")
     }
@@ -42,7 +42,7 @@ impl Selection for StoreOnly {
 #[derive(Clone, Debug)]
 pub struct CopyTarget;
 
-impl Selection for CopyTarget {
+impl SettingsSelection for CopyTarget {
     fn takes(key: &str) -> bool {
         matches!(key, "store.password_file" | "cluster.shards" | "secrets.keys_file")
     }
@@ -52,7 +52,7 @@ impl Selection for CopyTarget {
 #[derive(Clone, Debug)]
 pub struct ServersOnly;
 
-impl Selection for ServersOnly {
+impl SettingsSelection for ServersOnly {
     fn takes(key: &str) -> bool {
         let section = key.split('.').next().unwrap_or(key);
         matches!(key, "data_dir" | "secrets.keys_file")
@@ -64,7 +64,7 @@ impl Selection for ServersOnly {
 #[derive(Clone, Debug)]
 pub struct OpsOnly;
 
-impl Selection for OpsOnly {
+impl SettingsSelection for OpsOnly {
     fn takes(key: &str) -> bool {
         key == "ops.listen"
     }
@@ -98,7 +98,7 @@ impl<S> SettingArgs<S> {
 
 const FILE: &str = "config";
 
-impl<S: Selection> Args for SettingArgs<S> {
+impl<S: SettingsSelection> Args for SettingArgs<S> {
     fn augment_args(command: Command) -> Command {
         let file = Arg::new(FILE).long("config").value_name("FILE");
         let file = file.value_parser(value_parser!(PathBuf));
@@ -122,7 +122,7 @@ impl<S: Selection> Args for SettingArgs<S> {
     }
 }
 
-impl<S: Selection> FromArgMatches for SettingArgs<S> {
+impl<S: SettingsSelection> FromArgMatches for SettingArgs<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let taken = settings().iter().filter(|setting| S::takes(setting.key));
         let options = taken.filter_map(|setting| {

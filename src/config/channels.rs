@@ -3,7 +3,7 @@
 
 use url::Host;
 
-use super::reader::{Parsed, Raw, SettingsReader, list, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, list, text};
 use super::users::base_url;
 use crate::channels::ChannelSettings;
 
@@ -17,14 +17,14 @@ pub(super) fn read(reader: &mut SettingsReader, public_url: Option<String>) -> C
     }
 }
 
-fn host(raw: &Raw) -> Parsed<String> {
+fn host(raw: &SourceValue) -> ParseResult<String> {
     let allowed = "must be host names or addresses without a port, such as chat.example.com";
     let text = text(raw)?;
     let host = Host::parse(&text).map_err(|_| allowed.to_owned())?;
     Ok(host.to_string())
 }
 
-fn telegram_url(raw: &Raw) -> Parsed<String> {
+fn telegram_url(raw: &SourceValue) -> ParseResult<String> {
     base_url(raw)?.ok_or_else(|| "must not be empty".to_owned())
 }
 
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn hosts_have_neither_scheme_nor_port() {
-        let read = |text: &str| host(&Raw::Text(text.to_owned()));
+        let read = |text: &str| host(&SourceValue::Text(text.to_owned()));
         for (text, name) in [
             ("Chat.Example.com", "chat.example.com"),
             ("127.0.0.1", "127.0.0.1"),
@@ -45,6 +45,6 @@ mod tests {
         for wrong in ["", "chat.example.com:8065", "https://chat.example.com", "a/b", "a b"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert!(telegram_url(&Raw::Text(String::new())).is_err());
+        assert!(telegram_url(&SourceValue::Text(String::new())).is_err());
     }
 }

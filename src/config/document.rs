@@ -41,12 +41,12 @@ pub(super) enum DocumentLine {
     Setting(usize),
 }
 
-struct Document {
+struct SettingsText {
     settings: Vec<Setting>,
     lines: Vec<DocumentLine>,
 }
 
-static DOCUMENT: LazyLock<Document> = LazyLock::new(|| parse(DEFAULTS));
+static DOCUMENT: LazyLock<SettingsText> = LazyLock::new(|| parse(DEFAULTS));
 
 /// Returns all settings, in the order of the file.
 pub fn settings() -> &'static [Setting] {
@@ -64,7 +64,7 @@ pub(super) fn setting(key: &str) -> Option<&'static Setting> {
 }
 
 /// Parses the file. Each setting takes one line, with one comment line above it.
-fn parse(text: &'static str) -> Document {
+fn parse(text: &'static str) -> SettingsText {
     let (mut settings, mut lines) = (Vec::new(), Vec::new());
     let (mut section, mut comment) = ("", "");
     for line in text.lines() {
@@ -79,7 +79,7 @@ fn parse(text: &'static str) -> Document {
         }
         lines.push(DocumentLine::Text(line));
     }
-    Document { settings, lines }
+    SettingsText { settings, lines }
 }
 
 impl Setting {

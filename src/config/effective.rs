@@ -1,12 +1,12 @@
 //! A checked configuration, and its printed form.
 
 use super::document::{DocumentLine, lines, settings};
-use super::reader::{Raw, SettingsReader};
+use super::reader::{SettingsReader, SourceValue};
 use super::{Config, ConfigErrors, plans};
 
 /// A configuration without mistakes.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The configuration.
     pub config: Config,
     /// Warnings for the operator about things that are not mistakes.
@@ -14,7 +14,7 @@ pub struct Loaded {
     commented: String,
 }
 
-impl Loaded {
+impl LoadedConfig {
     pub(super) fn check(config: Config, reader: SettingsReader) -> Result<Self, ConfigErrors> {
         let commented = commented(&reader);
         let gathered = reader.finish();
@@ -55,17 +55,18 @@ fn commented(reader: &SettingsReader) -> String {
 
 /// Converts the value to the type of its default, because an environment variable gives numbers and
 /// lists as text.
-fn shown(reader: &SettingsReader, key: &str) -> Raw {
+fn shown(reader: &SettingsReader, key: &str) -> SourceValue {
     let (given, default) = (reader.shown(key), reader.default(key));
-    let Raw::Text(text) = &given else { return given };
+    let SourceValue::Text(text) = &given else { return given };
     match default {
-        Raw::Number(_) => text.parse().map_or(given, Raw::Number),
-        Raw::Flag(_) => text.parse().map_or(given, Raw::Flag),
-        Raw::List(_) => {
+        SourceValue::Number(_) => text.parse().map_or(given, SourceValue::Number),
+        SourceValue::Flag(_) => text.parse().map_or(given, SourceValue::Flag),
+        SourceValue::List(_) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-            let item =
-                |item: &str| item.parse().map_or_else(|_| Raw::Text(item.into()), Raw::Number);
-            Raw::List(items.map(item).collect())
+            let item = |item: &str| {
+                item.parse().map_or_else(|_| SourceValue::Text(item.into()), SourceValue::Number)
+            };
+            SourceValue::List(items.map(item).collect())
         }
         _ => given,
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::reader::{Parsed, Raw, SettingsReader, list, number, seconds, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, list, number, seconds, text};
 use crate::domain::retry::RetryPolicy;
 use crate::executor::ExecutorSettings;
 use crate::outbound::OutboundSettings;
@@ -13,7 +13,7 @@ use crate::scheduler::HistoryPrunerSettings;
 
 /// The maximum number of API requests per key; 0 means no limit.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate {
+pub struct RateSettings {
     /// The maximum number of requests in a minute.
     pub per_minute: u32,
     /// The maximum number of requests in an hour.
@@ -57,15 +57,15 @@ pub(super) fn read_retention(reader: &mut SettingsReader) -> HistoryPrunerSettin
     HistoryPrunerSettings { history: days("history.days"), audit_log: days("history.audit_days") }
 }
 
-pub(super) fn read_rate(reader: &mut SettingsReader) -> Rate {
-    Rate {
+pub(super) fn read_rate(reader: &mut SettingsReader) -> RateSettings {
+    RateSettings {
         per_minute: reader.read("rate.per_minute", number(0..=1_000_000_000)),
         per_hour: reader.read("rate.per_hour", number(0..=1_000_000_000)),
     }
 }
 
 /// Parses a network or a single address.
-pub(super) fn network(raw: &Raw) -> Parsed<IpNet> {
+pub(super) fn network(raw: &SourceValue) -> ParseResult<IpNet> {
     let allowed = "must be addresses or networks, such as 10.1.0.0/16";
     let text = text(raw).map_err(|_| allowed.to_owned())?;
     let one = || text.parse::<IpAddr>().map(IpNet::from);
@@ -73,7 +73,7 @@ pub(super) fn network(raw: &Raw) -> Parsed<IpNet> {
 }
 
 /// Parses the address of a name server. The default port is 53.
-fn name_server(raw: &Raw) -> Parsed<SocketAddr> {
+fn name_server(raw: &SourceValue) -> ParseResult<SocketAddr> {
     let allowed = "must be addresses, such as 10.0.0.2 or 10.0.0.2:5353";
     let text = text(raw).map_err(|_| allowed.to_owned())?;
     let plain = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
@@ -81,7 +81,7 @@ fn name_server(raw: &Raw) -> Parsed<SocketAddr> {
 }
 
 /// Reads a file of certificates in PEM form and returns its content.
-pub(super) fn certificates(raw: &Raw) -> Parsed<String> {
+pub(super) fn certificates(raw: &SourceValue) -> ParseResult<String> {
     let path = text(raw)?;
     let read = std::fs::read_to_string(&path);
     let pem = read.map_err(|error| format!("the file {path} cannot be read: {error}"))?;
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn networks_and_name_servers() {
-        let raw = |text: &str| Raw::Text(text.to_owned());
+        let raw = |text: &str| SourceValue::Text(text.to_owned());
         assert_eq!(network(&raw("10.0.0.7")).expect("one").to_string(), "10.0.0.7/32");
         assert_eq!(network(&raw("fc00::/7")).expect("many").to_string(), "fc00::/7");
         assert!(network(&raw("localhost")).is_err());

@@ -6,12 +6,14 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::execution::network;
-use super::reader::{Parsed, Raw, SettingsReader, address, list, number, seconds, text};
+use super::reader::{
+    ParseResult, SettingsReader, SourceValue, address, list, number, seconds, text,
+};
 use crate::runtime::ServeLimits;
 
 /// The settings of the public listener.
 #[derive(Clone, Debug)]
-pub struct Http {
+pub struct HttpSettings {
     /// The address and port to listen on.
     pub listen: SocketAddr,
     /// The proxies whose `X-Forwarded-For` header is trusted.
@@ -25,21 +27,21 @@ pub struct Http {
 
 /// The settings of the operations listener.
 #[derive(Clone, Debug)]
-pub struct Ops {
+pub struct OpsSettings {
     /// The address and port to listen on.
     pub listen: SocketAddr,
     /// The limits on connections and requests.
     pub limits: ServeLimits,
 }
 
-pub(super) fn read(reader: &mut SettingsReader) -> (Http, Ops) {
+pub(super) fn read(reader: &mut SettingsReader) -> (HttpSettings, OpsSettings) {
     let limits = ServeLimits {
         connections: reader.read("http.max_connections", number(1..=1_000_000)),
         header_read: reader.read("http.header_timeout_seconds", seconds(1..=300)),
         drain: reader.read("shutdown.drain_seconds", seconds(0..=300)),
         ..ServeLimits::default()
     };
-    let http = Http {
+    let http = HttpSettings {
         listen: reader.read("http.listen", address),
         trusted_proxies: reader.read("http.trusted_proxies", list(network)),
         base_path: reader.read("http.base_path", base_path),
@@ -48,14 +50,14 @@ pub(super) fn read(reader: &mut SettingsReader) -> (Http, Ops) {
     // The operations listener has few clients, so 1,000 connections are enough. It needs no drain
     // time because it answers until the end of a stop.
     let limits = ServeLimits { connections: 1_000, drain: Duration::ZERO, ..limits };
-    let ops = Ops { listen: reader.read("ops.listen", address), limits };
+    let ops = OpsSettings { listen: reader.read("ops.listen", address), limits };
     if http.listen == ops.listen && http.listen.port() != 0 {
         reader.mistake("ops.listen", "must not be the same as http.listen");
     }
     (http, ops)
 }
 
-fn base_path(raw: &Raw) -> Parsed<String> {
+fn base_path(raw: &SourceValue) -> ParseResult<String> {
     let path = text(raw)?;
     let path = path.strip_suffix('/').unwrap_or(&path);
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.~/".contains(letter);
@@ -74,7 +76,7 @@ mod tests {
 
     #[test]
     fn base_paths() {
-        let read = |path: &str| base_path(&Raw::Text(path.to_owned()));
+        let read = |path: &str| base_path(&SourceValue::Text(path.to_owned()));
         for (given, read_as) in [("", ""), ("/", ""), ("/api", "/api"), ("/a/b-c/", "/a/b-c")] {
             assert_eq!(read(given).as_deref(), Ok(read_as));
         }

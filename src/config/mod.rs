@@ -29,13 +29,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use document::{Setting, settings};
-pub use effective::Loaded;
+pub use effective::LoadedConfig;
 pub use errors::{ConfigError, ConfigErrors};
-pub use execution::Rate;
-pub use listeners::{Http, Ops};
+pub use execution::RateSettings;
+pub use listeners::{HttpSettings, OpsSettings};
 pub use secrets::{OTHERS, others_can_read};
 pub use sources::{Sources, no_color};
-pub use stores::{ClusterMode, SharedServers, Store};
+pub use stores::{ClusterMode, SharedServers, StoreChoice};
 
 use crate::accounts::{OidcSettings, UserSettings};
 use crate::channels::ChannelSettings;
@@ -48,7 +48,7 @@ use crate::outbound::OutboundSettings;
 use crate::scheduler::HistoryPrunerSettings;
 use crate::telemetry::log::{self, LogFormat};
 use crate::telemetry::traces::TraceSettings;
-use reader::{Parsed, Raw, SettingsReader, flag, list, seconds, text};
+use reader::{ParseResult, SettingsReader, SourceValue, flag, list, seconds, text};
 
 /// The configuration of this process.
 #[derive(Clone, Debug)]
@@ -62,13 +62,13 @@ pub struct Config {
     /// The settings of the trace exporter, if traces are exported.
     pub traces: Option<TraceSettings>,
     /// The settings of the public listener.
-    pub http: Http,
+    pub http: HttpSettings,
     /// The settings of the operations listener.
-    pub ops: Ops,
+    pub ops: OpsSettings,
     /// Enables the canary: schedules that the service runs to monitor itself.
     pub canary: bool,
     /// The settings of the store.
-    pub store: Store,
+    pub store: StoreChoice,
     /// The other replicas of the cluster, if this process belongs to one.
     pub peers: ClusterMode,
     /// The number of shards with which a new store is set up.
@@ -80,7 +80,7 @@ pub struct Config {
     /// The settings of outbound requests.
     pub outbound: OutboundSettings,
     /// The rate limits of the API.
-    pub rate: Rate,
+    pub rate: RateSettings,
     /// The plans that accounts can have.
     pub plans: Arc<Plans>,
     /// The rules for signing up, and the lifetime of sessions.
@@ -118,7 +118,7 @@ pub struct Roles {
 ///
 /// # Errors
 /// Returns all mistakes of the configuration.
-pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
+pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
     load_for(sources, true)
 }
 
@@ -127,21 +127,22 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigErrors> {
 ///
 /// # Errors
 /// Returns all mistakes of the configuration.
-pub fn load_part(sources: &Sources) -> Result<Loaded, ConfigErrors> {
+pub fn load_part(sources: &Sources) -> Result<LoadedConfig, ConfigErrors> {
     load_for(sources, false)
 }
 
-fn load_for(sources: &Sources, whole: bool) -> Result<Loaded, ConfigErrors> {
+fn load_for(sources: &Sources, whole: bool) -> Result<LoadedConfig, ConfigErrors> {
     let mut reader = SettingsReader::new(sources::gather(sources));
     let config = read(&mut reader, whole);
-    Loaded::check(config, reader)
+    LoadedConfig::check(config, reader)
 }
 
 fn read(reader: &mut SettingsReader, whole: bool) -> Config {
     let data_dir = reader.read("data_dir", directory);
     let (http, ops) = listeners::read(reader);
     let before = reader.mistakes();
-    let stores::Stores { store, peers, shards, migrate } = stores::read(reader, &data_dir, whole);
+    let stores::StoreSettings { store, peers, shards, migrate } =
+        stores::read(reader, &data_dir, whole);
     let roles = read_roles(reader);
     // A single process has no other replica that could run the missing roles.
     let alone = matches!(peers, ClusterMode::Alone) && reader.mistakes() == before;
@@ -205,24 +206,24 @@ fn read_roles(reader: &mut SettingsReader) -> Roles {
     roles
 }
 
-fn role(raw: &Raw) -> Parsed<&'static str> {
+fn role(raw: &SourceValue) -> ParseResult<&'static str> {
     let given = text(raw)?;
     let known = ["api", "scheduler", "executor", "notifier"].into_iter();
     let allowed = || "must be some of api, scheduler, executor, notifier".to_owned();
     known.into_iter().find(|role| *role == given).ok_or_else(allowed)
 }
 
-fn directory(raw: &Raw) -> Parsed<PathBuf> {
+fn directory(raw: &SourceValue) -> ParseResult<PathBuf> {
     let path = text(raw)?;
     if path.is_empty() { Err("must not be empty".to_owned()) } else { Ok(path.into()) }
 }
 
-fn log_filter(raw: &Raw) -> Parsed<String> {
+fn log_filter(raw: &SourceValue) -> ParseResult<String> {
     let filter = text(raw)?;
     log::check_filter(&filter).map(|()| filter)
 }
 
-fn log_format(raw: &Raw) -> Parsed<LogFormat> {
+fn log_format(raw: &SourceValue) -> ParseResult<LogFormat> {
     match text(raw)?.as_str() {
         "text" => Ok(LogFormat::Text),
         "json" => Ok(LogFormat::Json),

@@ -1,6 +1,6 @@
 //! The settings of the OpenID provider.
 
-use super::reader::{Parsed, Raw, SettingsReader, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, text};
 use super::stores::file;
 use crate::accounts::{OidcJoinSettings, OidcSettings};
 use crate::domain::AccountId;
@@ -68,18 +68,18 @@ fn read_join(reader: &mut SettingsReader) -> Option<OidcJoinSettings> {
     Some(OidcJoinSettings { claim, value, account: account?, role })
 }
 
-fn issuer(raw: &Raw) -> Parsed<String> {
+fn issuer(raw: &SourceValue) -> ParseResult<String> {
     let text = text(raw)?;
     if text.is_empty() { Ok(text) } else { OidcSettings::check_issuer(&text).map(|()| text) }
 }
 
-fn name(raw: &Raw) -> Parsed<String> {
+fn name(raw: &SourceValue) -> ParseResult<String> {
     let text = text(raw)?;
     let is_name = (1..=40).contains(&text.chars().count()) && !text.chars().any(char::is_control);
     if is_name { Ok(text) } else { Err("must have 1 to 40 printable characters".to_owned()) }
 }
 
-fn scopes(raw: &Raw) -> Parsed<String> {
+fn scopes(raw: &SourceValue) -> ParseResult<String> {
     let text = text(raw)?;
     if text.split(' ').any(|scope| scope == SCOPE) {
         Ok(text)
@@ -88,7 +88,7 @@ fn scopes(raw: &Raw) -> Parsed<String> {
     }
 }
 
-fn account(raw: &Raw) -> Parsed<Option<AccountId>> {
+fn account(raw: &SourceValue) -> ParseResult<Option<AccountId>> {
     let text = text(raw)?;
     if text.is_empty() {
         return Ok(None);
@@ -97,7 +97,7 @@ fn account(raw: &Raw) -> Parsed<Option<AccountId>> {
     text.parse().map(Some).map_err(|error| wrong(error).to_owned())
 }
 
-fn role(raw: &Raw) -> Parsed<Role> {
+fn role(raw: &SourceValue) -> ParseResult<Role> {
     text(raw)?.parse().map_err(|_| "must be viewer, member or owner".to_owned())
 }
 

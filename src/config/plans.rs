@@ -7,7 +7,7 @@ use std::time::Duration;
 use figment::value::Value;
 
 use super::document::PLANS;
-use super::reader::{Parsed, Raw, SettingsReader, list, number, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, list, number, text};
 use crate::domain::plan::{ChannelType, NotifyOn, Plan, Plans, UNLIMITED};
 
 /// The names of all limits that a plan can have.
@@ -84,14 +84,14 @@ struct PlanReader<'a> {
 }
 
 impl PlanReader<'_> {
-    fn read<T>(&mut self, name: &str, parse: impl Fn(&Raw) -> Parsed<T>) -> Option<T> {
-        let raw = Raw::from(self.table.get(name)?);
+    fn read<T>(&mut self, name: &str, parse: impl Fn(&SourceValue) -> ParseResult<T>) -> Option<T> {
+        let raw = SourceValue::from(self.table.get(name)?);
         let parsed = parse(&raw);
         parsed.map_err(|why| self.reader.wrong(&format!("{}.{name} = {raw}", self.key), &why)).ok()
     }
 }
 
-fn one_of<T>(all: &'static [T]) -> impl Fn(&Raw) -> Parsed<T>
+fn one_of<T>(all: &'static [T]) -> impl Fn(&SourceValue) -> ParseResult<T>
 where
     T: Copy + ToString + FromStr,
 {
@@ -109,7 +109,7 @@ pub(super) fn shown(reader: &SettingsReader) -> String {
         let Value::Dict(_, limits) = &table else { continue };
         text.push_str(&format!("\n[{PLANS}.{name}]\n"));
         for (limit, value) in limits {
-            text.push_str(&format!("{limit} = {}\n", Raw::from(value)));
+            text.push_str(&format!("{limit} = {}\n", SourceValue::from(value)));
         }
     }
     text

@@ -10,11 +10,11 @@ use figment::value::Value;
 
 use super::document::{Setting, setting};
 use super::errors::{ConfigError, without_password};
-use super::sources::{Gathered, SourceKind, defaults};
+use super::sources::{MergedValues, SourceKind, defaults};
 
 /// A value as the source gives it. Environment variables and options only give texts.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Raw {
+pub(super) enum SourceValue {
     Text(String),
     Number(i128),
     Flag(bool),
@@ -23,7 +23,7 @@ pub(super) enum Raw {
     Other,
 }
 
-impl From<&Value> for Raw {
+impl From<&Value> for SourceValue {
     fn from(value: &Value) -> Self {
         match value {
             Value::String(_, text) => Self::Text(text.clone()),
@@ -35,7 +35,7 @@ impl From<&Value> for Raw {
 }
 
 /// Formats the value as TOML, without passwords.
-impl Display for Raw {
+impl Display for SourceValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Text(text) => write!(f, "{:?}", without_password(text)),
@@ -51,22 +51,26 @@ impl Display for Raw {
 }
 
 /// The result of parsing a value. The error says what the value must be.
-pub(super) type Parsed<T> = Result<T, String>;
+pub(super) type ParseResult<T> = Result<T, String>;
 
 /// Reads settings and records mistakes.
 pub(super) struct SettingsReader {
-    gathered: Gathered,
+    gathered: MergedValues,
     defaults: Figment,
 }
 
 impl SettingsReader {
-    pub(super) fn new(gathered: Gathered) -> Self {
+    pub(super) fn new(gathered: MergedValues) -> Self {
         Self { gathered, defaults: defaults() }
     }
 
     /// Returns the parsed value of `key`. If it is invalid, records a mistake and returns the
     /// default.
-    pub(super) fn read<T>(&mut self, key: &'static str, parse: impl Fn(&Raw) -> Parsed<T>) -> T {
+    pub(super) fn read<T>(
+        &mut self,
+        key: &'static str,
+        parse: impl Fn(&SourceValue) -> ParseResult<T>,
+    ) -> T {
         let (given, default) = (self.raw(key), self.default(key));
         parse(&given).unwrap_or_else(|allowed| {
             self.mistake(key, &allowed);
@@ -109,23 +113,25 @@ impl SettingsReader {
     }
 
     /// Returns the value of `key` as it was given.
-    pub(super) fn raw(&self, key: &str) -> Raw {
-        self.gathered.figment.find_value(key).as_ref().map_or(Raw::Other, Raw::from)
+    pub(super) fn raw(&self, key: &str) -> SourceValue {
+        self.gathered.figment.find_value(key).as_ref().map_or(SourceValue::Other, SourceValue::from)
     }
 
     /// Returns the value of `key` as it was given, or `***` if it is a secret.
-    pub(super) fn shown(&self, key: &str) -> Raw {
+    pub(super) fn shown(&self, key: &str) -> SourceValue {
         match self.raw(key) {
-            Raw::Text(text) if text.is_empty() => Raw::Text(text),
-            _ if setting(key).is_some_and(Setting::is_secret) => Raw::Text("***".to_owned()),
+            SourceValue::Text(text) if text.is_empty() => SourceValue::Text(text),
+            _ if setting(key).is_some_and(Setting::is_secret) => {
+                SourceValue::Text("***".to_owned())
+            }
             shown => shown,
         }
     }
 
     /// Returns the default of `key`.
-    pub(super) fn default(&self, key: &str) -> Raw {
+    pub(super) fn default(&self, key: &str) -> SourceValue {
         // A missing default is a bug of the program, which every test would reveal.
-        Raw::from(&self.defaults.find_value(key).expect("every setting has a default"))
+        SourceValue::from(&self.defaults.find_value(key).expect("every setting has a default"))
     }
 
     /// Returns the source that set `key`, or `None` if the default is in force.
@@ -141,37 +147,37 @@ impl SettingsReader {
     }
 
     /// Returns the gathered sources, with all mistakes recorded so far.
-    pub(super) fn finish(self) -> Gathered {
+    pub(super) fn finish(self) -> MergedValues {
         self.gathered
     }
 }
 
 /// Parses any text.
-pub(super) fn text(raw: &Raw) -> Parsed<String> {
+pub(super) fn text(raw: &SourceValue) -> ParseResult<String> {
     match raw {
-        Raw::Text(text) => Ok(text.clone()),
+        SourceValue::Text(text) => Ok(text.clone()),
         _ => Err("must be a text".to_owned()),
     }
 }
 
 /// Parses `true` or `false`.
-pub(super) fn flag(raw: &Raw) -> Parsed<bool> {
+pub(super) fn flag(raw: &SourceValue) -> ParseResult<bool> {
     match raw {
-        Raw::Flag(flag) => Ok(*flag),
-        Raw::Text(text) => text.parse().map_err(|_| "must be true or false".to_owned()),
+        SourceValue::Flag(flag) => Ok(*flag),
+        SourceValue::Text(text) => text.parse().map_err(|_| "must be true or false".to_owned()),
         _ => Err("must be true or false".to_owned()),
     }
 }
 
 /// Parses a whole number within `range`.
-pub(super) fn number<T>(range: RangeInclusive<T>) -> impl Fn(&Raw) -> Parsed<T>
+pub(super) fn number<T>(range: RangeInclusive<T>) -> impl Fn(&SourceValue) -> ParseResult<T>
 where
     T: TryFrom<i128> + PartialOrd + Display,
 {
     move |raw| {
         let number = match raw {
-            Raw::Number(number) => Some(*number),
-            Raw::Text(text) => text.parse().ok(),
+            SourceValue::Number(number) => Some(*number),
+            SourceValue::Text(text) => text.parse().ok(),
             _ => None,
         };
         let number = number.and_then(|number| T::try_from(number).ok());
@@ -182,24 +188,28 @@ where
 }
 
 /// Parses a whole number of seconds within `range` as a duration.
-pub(super) fn seconds(range: RangeInclusive<u64>) -> impl Fn(&Raw) -> Parsed<Duration> {
+pub(super) fn seconds(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&SourceValue) -> ParseResult<Duration> {
     let number = number(range);
     move |raw| number(raw).map(Duration::from_secs)
 }
 
 /// Parses an IP address and a port.
-pub(super) fn address(raw: &Raw) -> Parsed<SocketAddr> {
+pub(super) fn address(raw: &SourceValue) -> ParseResult<SocketAddr> {
     let allowed = || "must be an IP address and a port, such as 127.0.0.1:8080".to_owned();
     text(raw).ok().and_then(|text| text.parse().ok()).ok_or_else(allowed)
 }
 
 /// Parses a list. In a text, the items are separated by commas.
-pub(super) fn list<T>(item: impl Fn(&Raw) -> Parsed<T>) -> impl Fn(&Raw) -> Parsed<Vec<T>> {
+pub(super) fn list<T>(
+    item: impl Fn(&SourceValue) -> ParseResult<T>,
+) -> impl Fn(&SourceValue) -> ParseResult<Vec<T>> {
     move |raw| match raw {
-        Raw::List(items) => items.iter().map(&item).collect(),
-        Raw::Text(text) => {
+        SourceValue::List(items) => items.iter().map(&item).collect(),
+        SourceValue::Text(text) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-            items.map(|text| item(&Raw::Text(text.to_owned()))).collect()
+            items.map(|text| item(&SourceValue::Text(text.to_owned()))).collect()
         }
         _ => Err("must be a list".to_owned()),
     }

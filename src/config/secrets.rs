@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::reader::{Parsed, Raw, SettingsReader, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, text};
 use crate::domain::secret_key::SecretKey;
 
 /// Reads the keys. The first one encrypts new secrets. The result is empty if no keys are
@@ -14,7 +14,7 @@ pub(super) fn read(reader: &mut SettingsReader) -> Vec<SecretKey> {
     if !given.is_empty() && !in_file.is_empty() {
         reader.mistake("secrets.keys_file", "cannot be set beside secrets.keys: keep one of them");
     }
-    if let Raw::Text(path) = reader.raw("secrets.keys_file")
+    if let SourceValue::Text(path) = reader.raw("secrets.keys_file")
         && !in_file.is_empty()
         && others_can_read(Path::new(&path))
     {
@@ -32,7 +32,7 @@ pub fn others_can_read(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o004 != 0)
 }
 
-fn keys_of_file(raw: &Raw) -> Parsed<Vec<SecretKey>> {
+fn keys_of_file(raw: &SourceValue) -> ParseResult<Vec<SecretKey>> {
     let path = text(raw)?;
     if path.is_empty() {
         return Ok(Vec::new());

@@ -75,12 +75,12 @@ impl SourceKind {
 }
 
 /// The values of one source.
-struct Layer {
+struct SourceLayer {
     origin: SourceKind,
     values: Dict,
 }
 
-impl Provider for Layer {
+impl Provider for SourceLayer {
     fn metadata(&self) -> Metadata {
         Metadata::named(self.origin.name())
     }
@@ -91,7 +91,7 @@ impl Provider for Layer {
 }
 
 /// The merged values of all sources.
-pub(super) struct Gathered {
+pub(super) struct MergedValues {
     /// The merged values.
     pub figment: Figment,
     /// The path of the configuration file, if there is one.
@@ -107,13 +107,13 @@ pub(super) fn defaults() -> Figment {
     Figment::from(embedded(SourceKind::Default, DEFAULTS))
 }
 
-fn embedded(origin: SourceKind, text: &str) -> Layer {
-    Layer { origin, values: read_toml(text).expect("part of the binary, and tested") }
+fn embedded(origin: SourceKind, text: &str) -> SourceLayer {
+    SourceLayer { origin, values: read_toml(text).expect("part of the binary, and tested") }
 }
 
 /// Merges the sources. Later ones override earlier ones: defaults, file, environment, options.
-pub(super) fn gather(sources: &Sources) -> Gathered {
-    let mut gathered = Gathered {
+pub(super) fn gather(sources: &Sources) -> MergedValues {
+    let mut gathered = MergedValues {
         figment: defaults(),
         file: sources.file.clone(),
         mistakes: Vec::new(),
@@ -127,19 +127,19 @@ pub(super) fn gather(sources: &Sources) -> Gathered {
         match read_file(&path) {
             Ok(values) => {
                 gathered.find_unknown_keys(&values);
-                gathered.merge(Layer { origin: SourceKind::File, values });
+                gathered.merge(SourceLayer { origin: SourceKind::File, values });
             }
             Err(mistake) => gathered.mistakes.push(mistake),
         }
     }
-    gathered.merge(Layer { origin: SourceKind::Environment, values: nested(environment) });
+    gathered.merge(SourceLayer { origin: SourceKind::Environment, values: nested(environment) });
     let options = sources.options.iter().map(|(key, value)| (*key, value.clone()));
-    gathered.merge(Layer { origin: SourceKind::Option, values: nested(options) });
+    gathered.merge(SourceLayer { origin: SourceKind::Option, values: nested(options) });
     gathered
 }
 
-impl Gathered {
-    fn merge(&mut self, layer: Layer) {
+impl MergedValues {
+    fn merge(&mut self, layer: SourceLayer) {
         self.figment = std::mem::take(&mut self.figment).merge(layer);
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::errors::without_password;
-use super::reader::{Parsed, Raw, SettingsReader, flag, number, seconds, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, flag, number, seconds, text};
 use crate::cluster::etcd::ServerSettings;
 use crate::queue::redis::RedisSettings;
 use crate::store::postgres::PostgresSettings;
@@ -29,7 +29,7 @@ const FEWEST_FOR_SCHEDULER: u32 = 3;
 
 /// The store.
 #[derive(Clone, Debug)]
-pub enum Store {
+pub enum StoreChoice {
     /// An embedded store in a file on this machine.
     Sqlite(SqliteSettings),
     /// A store on a PostgreSQL server.
@@ -37,7 +37,7 @@ pub enum Store {
 }
 
 /// Formats the location of the store, without the password.
-impl fmt::Display for Store {
+impl fmt::Display for StoreChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(settings) => settings.path.display().fmt(f),
@@ -67,8 +67,8 @@ pub struct SharedServers {
 }
 
 /// The settings of the store and of the other replicas.
-pub(super) struct Stores {
-    pub(super) store: Store,
+pub(super) struct StoreSettings {
+    pub(super) store: StoreChoice,
     pub(super) peers: ClusterMode,
     pub(super) shards: u16,
     pub(super) migrate: bool,
@@ -76,7 +76,7 @@ pub(super) struct Stores {
 
 /// Reads the settings of the three contracts. They must be consistent with each other only if
 /// `whole` is set.
-pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) -> Stores {
+pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) -> StoreSettings {
     let before = reader.mistakes();
     let store = read_store(reader, data_dir);
     let queue = read_queue(reader);
@@ -94,16 +94,16 @@ pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) ->
             SHARDS_SHARED,
         ),
         // A command that needs only the store may be given a cluster's store alone.
-        _ if matches!(store, Store::Postgres(_)) => (ClusterMode::Alone, SHARDS_SHARED),
+        _ if matches!(store, StoreChoice::Postgres(_)) => (ClusterMode::Alone, SHARDS_SHARED),
         _ => (ClusterMode::Alone, SHARDS_ALONE),
     };
     let shards = if shards == 0 { usual } else { shards };
-    Stores { store, peers, shards, migrate }
+    StoreSettings { store, peers, shards, migrate }
 }
 
 /// Checks that everything is inside one process, or that everything is shared.
-fn check_mix(reader: &mut SettingsReader, store: &Store, queue: bool, cluster: bool) {
-    let store = matches!(store, Store::Postgres(_));
+fn check_mix(reader: &mut SettingsReader, store: &StoreChoice, queue: bool, cluster: bool) {
+    let store = matches!(store, StoreChoice::Postgres(_));
     if store == queue && queue == cluster {
         return;
     }
@@ -130,7 +130,7 @@ fn check_mix(reader: &mut SettingsReader, store: &Store, queue: bool, cluster: b
     );
 }
 
-fn read_store(reader: &mut SettingsReader, data_dir: &Path) -> Store {
+fn read_store(reader: &mut SettingsReader, data_dir: &Path) -> StoreChoice {
     let read_connections = reader.read("store.read_connections", number(1..=32));
     let password_file = reader.read("store.password_file", file);
     let sizes = [
@@ -146,8 +146,10 @@ fn read_store(reader: &mut SettingsReader, data_dir: &Path) -> Store {
     let [api_connections, scheduler_connections, executor_connections] = sizes;
     let store = reader.read("store.url", |raw| store_of(raw, data_dir));
     match store {
-        Store::Sqlite(settings) => Store::Sqlite(SqliteSettings { read_connections, ..settings }),
-        Store::Postgres(settings) => Store::Postgres(PostgresSettings {
+        StoreChoice::Sqlite(settings) => {
+            StoreChoice::Sqlite(SqliteSettings { read_connections, ..settings })
+        }
+        StoreChoice::Postgres(settings) => StoreChoice::Postgres(PostgresSettings {
             password_file,
             api_connections,
             scheduler_connections,
@@ -157,14 +159,14 @@ fn read_store(reader: &mut SettingsReader, data_dir: &Path) -> Store {
     }
 }
 
-fn store_of(raw: &Raw, data_dir: &Path) -> Parsed<Store> {
+fn store_of(raw: &SourceValue, data_dir: &Path) -> ParseResult<StoreChoice> {
     let url = text(raw)?;
-    let path = |path: &str| Store::Sqlite(SqliteSettings::new(path));
+    let path = |path: &str| StoreChoice::Sqlite(SqliteSettings::new(path));
     if url.is_empty() {
-        return Ok(Store::Sqlite(SqliteSettings::new(data_dir.join("punctual.db"))));
+        return Ok(StoreChoice::Sqlite(SqliteSettings::new(data_dir.join("punctual.db"))));
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return PostgresSettings::parse(url).map(Store::Postgres);
+        return PostgresSettings::parse(url).map(StoreChoice::Postgres);
     }
     match url.strip_prefix("sqlite:") {
         Some("") => Err("needs a path, such as sqlite:/var/lib/punctual/punctual.db".to_owned()),
@@ -205,6 +207,6 @@ fn read_cluster(reader: &mut SettingsReader) -> Option<ServerSettings> {
 }
 
 /// Parses the path of a file. An empty text means no file.
-pub(super) fn file(raw: &Raw) -> Parsed<Option<PathBuf>> {
+pub(super) fn file(raw: &SourceValue) -> ParseResult<Option<PathBuf>> {
     Ok(Some(text(raw)?).filter(|path| !path.is_empty()).map(PathBuf::from))
 }

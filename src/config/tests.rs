@@ -29,7 +29,7 @@ fn the_defaults_are_valid_and_shown_as_they_are_written() {
     let loaded = load(&Sources::default()).expect("valid");
     assert_eq!(loaded.commented(), document::DEFAULTS);
     let config = loaded.config;
-    let Store::Sqlite(store) = config.store else { panic!("another") };
+    let StoreChoice::Sqlite(store) = config.store else { panic!("another") };
     assert_eq!(store.path, Path::new("punctual-data/punctual.db"));
     assert!(matches!(config.peers, ClusterMode::Alone));
     assert_eq!(config.shards, 1);
@@ -165,7 +165,7 @@ fn a_cluster_needs_all_three_servers_and_any_role() {
     let [store, queue, cluster] = SERVERS;
     let all = [store, queue, cluster, ("PUNCTUAL_ROLES", "executor")];
     let config = load(&sources(&all, &[])).expect("valid").config;
-    assert!(matches!(config.store, Store::Postgres(_)));
+    assert!(matches!(config.store, StoreChoice::Postgres(_)));
     assert_eq!(config.store.to_string(), "postgres://me:***@db/punctual");
     assert!(matches!(config.peers, ClusterMode::Cluster(_)));
     assert_eq!(config.shards, 64);

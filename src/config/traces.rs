@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
-use super::reader::{Parsed, Raw, SettingsReader, number, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, number, text};
 use super::users::authorities;
 use crate::telemetry::traces::TraceSettings;
 
@@ -20,7 +20,7 @@ pub(super) fn read(reader: &mut SettingsReader) -> Option<TraceSettings> {
 }
 
 /// Parses a URL of only a scheme, a host and a port. An empty text is allowed.
-fn collector(raw: &Raw) -> Parsed<String> {
+fn collector(raw: &SourceValue) -> ParseResult<String> {
     let text = text(raw)?;
     let is_plain = |url: &Url| {
         matches!(url.scheme(), "http" | "https")
@@ -41,7 +41,7 @@ fn collector(raw: &Raw) -> Parsed<String> {
 
 /// Reads the headers in a file, one per line. Errors do not quote the content, because headers may
 /// be secrets.
-fn headers(raw: &Raw) -> Parsed<HeaderMap> {
+fn headers(raw: &SourceValue) -> ParseResult<HeaderMap> {
     let path = text(raw)?;
     if path.is_empty() {
         return Ok(HeaderMap::new());
@@ -69,8 +69,8 @@ fn header(line: &str) -> Option<(HeaderName, HeaderValue)> {
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> Raw {
-        Raw::Text(text.to_owned())
+    fn raw(text: &str) -> SourceValue {
+        SourceValue::Text(text.to_owned())
     }
 
     #[test]

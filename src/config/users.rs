@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::execution::certificates;
-use super::reader::{Parsed, Raw, SettingsReader, number, text};
+use super::reader::{ParseResult, SettingsReader, SourceValue, number, text};
 use super::stores::file;
 use crate::accounts::UserSettings;
 use crate::channels::email::MailSettings;
@@ -25,11 +25,11 @@ pub(super) fn read_users(reader: &mut SettingsReader, plans: &Plans) -> UserSett
     }
 }
 
-fn sign_up<T: FromStr>(raw: &Raw) -> Parsed<T> {
+fn sign_up<T: FromStr>(raw: &SourceValue) -> ParseResult<T> {
     text(raw)?.parse().map_err(|_| "must be open, invitation or off".to_owned())
 }
 
-fn one_of(plans: &Plans, name: String) -> Parsed<String> {
+fn one_of(plans: &Plans, name: String) -> ParseResult<String> {
     match plans.named(&name) {
         Some(_) => Ok(name),
         None => {
@@ -40,7 +40,7 @@ fn one_of(plans: &Plans, name: String) -> Parsed<String> {
 
 /// Parses a URL to which paths are appended, and removes a slash at its end. Returns `None` if the
 /// text is empty.
-pub(super) fn base_url(raw: &Raw) -> Parsed<Option<String>> {
+pub(super) fn base_url(raw: &SourceValue) -> ParseResult<Option<String>> {
     let text = text(raw)?;
     if text.is_empty() {
         return Ok(None);
@@ -62,7 +62,7 @@ pub(super) fn read_mail(reader: &mut SettingsReader) -> Option<MailSettings> {
     let server = reader.read("mail.url", |raw| MailSettings::of_url(&text(raw)?, from.as_ref()));
     let password_file = reader.read("mail.password_file", file);
     let ca_certificates = reader.read("mail.ca_file", authorities);
-    if from.is_none() && reader.raw("mail.url") != Raw::Text(String::new()) {
+    if from.is_none() && reader.raw("mail.url") != SourceValue::Text(String::new()) {
         reader.mistake("mail.from", "must be set beside mail.url");
     }
     let server = server?;
@@ -73,11 +73,11 @@ pub(super) fn read_mail(reader: &mut SettingsReader) -> Option<MailSettings> {
 }
 
 /// Reads the certificates of a file. Returns `None` if no file is configured.
-pub(super) fn authorities(raw: &Raw) -> Parsed<Option<String>> {
+pub(super) fn authorities(raw: &SourceValue) -> ParseResult<Option<String>> {
     if text(raw)?.is_empty() { Ok(None) } else { certificates(raw).map(Some) }
 }
 
-fn sender(raw: &Raw) -> Parsed<Option<EmailAddress>> {
+fn sender(raw: &SourceValue) -> ParseResult<Option<EmailAddress>> {
     let text = text(raw)?;
     if text.is_empty() {
         return Ok(None);
@@ -89,8 +89,8 @@ fn sender(raw: &Raw) -> Parsed<Option<EmailAddress>> {
 mod tests {
     use super::*;
 
-    fn raw(text: &str) -> Raw {
-        Raw::Text(text.to_owned())
+    fn raw(text: &str) -> SourceValue {
+        SourceValue::Text(text.to_owned())
     }
 
     #[test]

@@ -12,7 +12,7 @@ const LONGEST: u64 = 116;
 const SHORTEST: u64 = 2;
 
 /// A bar of a chart.
-pub(super) struct Bar {
+pub(super) struct ChartBar {
     /// The class, which gives the colour.
     pub(super) class: &'static str,
     /// The number of bars to the left of this one, drawn or not.
@@ -23,10 +23,10 @@ pub(super) struct Bar {
 }
 
 /// Renders bars in proportion to the largest value. `room` is the number of bars that fit.
-pub(super) fn bars(label: &str, room: usize, bars: &[Bar]) -> Markup {
+pub(super) fn bars(label: &str, room: usize, bars: &[ChartBar]) -> Markup {
     let most = bars.iter().map(|bar| bar.value).max().unwrap_or(0);
     let content = html! {
-        @for Bar { class, place, value, title } in bars {
+        @for ChartBar { class, place, value, title } in bars {
             @let height = height(*value, most);
             rect class=(class) x=(place * STEP) y=(HEIGHT - height) width=(STEP - GAP)
                 height=(height) {
@@ -38,7 +38,7 @@ pub(super) fn bars(label: &str, room: usize, bars: &[Bar]) -> Markup {
 }
 
 /// A bar that consists of parts.
-pub(super) struct Stack {
+pub(super) struct StackedBar {
     /// The number of bars to the left of this one, drawn or not.
     pub(super) place: usize,
     /// The parts from the bottom to the top: their classes, which give the colours, and values.
@@ -50,7 +50,7 @@ pub(super) struct Stack {
 }
 
 /// Renders bars that consist of parts. `room` is the number of bars that fit.
-pub(super) fn stacks(label: &str, room: usize, stacks: &[Stack]) -> Markup {
+pub(super) fn stacks(label: &str, room: usize, stacks: &[StackedBar]) -> Markup {
     let content = html! {
         @for stack in stacks {
             g {
@@ -78,7 +78,7 @@ fn frame(label: &str, room: usize, bars: &Markup) -> Markup {
 }
 
 /// Returns the class, the top and the height of each part that has a value.
-fn heights(stack: &Stack) -> Vec<(&'static str, u64, u64)> {
+fn heights(stack: &StackedBar) -> Vec<(&'static str, u64, u64)> {
     let parts = stack.parts.iter().filter(|(_, value)| *value > 0);
     let room = LONGEST - SHORTEST * parts.clone().count() as u64;
     let mut top = HEIGHT;
@@ -123,7 +123,8 @@ mod tests {
     #[test]
     fn parts_stand_on_each_other_and_fit() {
         let stack = |parts: &[(&'static str, u64)], full| {
-            let stack = Stack { place: 2, parts: parts.to_vec(), full, title: "a < b".to_owned() };
+            let stack =
+                StackedBar { place: 2, parts: parts.to_vec(), full, title: "a < b".to_owned() };
             (heights(&stack), stacks("Jobs", 10, &[stack]).into_string())
         };
         let (parts, chart) = stack(&[("success", 50), ("failed", 0), ("cancelled", 50)], 100);
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_bar_stands_at_its_place_and_has_its_title() {
-        let bar = Bar { class: "load", place: 3, value: 7, title: "7 < 8".to_owned() };
+        let bar = ChartBar { class: "load", place: 3, value: 7, title: "7 < 8".to_owned() };
         let chart = bars("Load", 10, &[bar]).into_string();
         assert!(chart.contains(r#"viewBox="0 0 160 120""#), "{chart}");
         assert!(chart.contains(r#"x="48" y="4" width="12" height="116""#), "{chart}");

@@ -77,13 +77,13 @@ pub(super) fn request<T: DeserializeOwned>(json: &Value) -> Result<T, PageError>
 
 /// The messages beside the fields of a form, and above it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Messages {
+pub(super) struct FormMessages {
     fields: Vec<(String, String)>,
     /// The message that belongs to no field.
     pub(super) general: Option<String>,
 }
 
-impl Messages {
+impl FormMessages {
     /// Returns a message that belongs to no field.
     pub(super) fn general(text: &str) -> Self {
         let general = Some(super::text::sentence(text));

@@ -7,13 +7,13 @@ use super::visitor::Visitor;
 use super::{Dashboard, DashboardParts, PageError};
 
 /// The names of actors, by the text of an actor.
-pub(super) type Addresses = BTreeMap<String, String>;
+pub(super) type ActorNames = BTreeMap<String, String>;
 
 /// Returns the addresses of the members of the visitor's account.
 pub(super) async fn addresses(
     dashboard: &DashboardParts,
     visitor: &Visitor,
-) -> Result<Addresses, PageError> {
+) -> Result<ActorNames, PageError> {
     let members = dashboard.users.members(&visitor.visit, visitor.account()).await?;
     Ok(members.iter().map(|one| (one.user.to_string(), one.email.to_string())).collect())
 }
@@ -24,7 +24,7 @@ pub(super) async fn actors<'a>(
     dashboard: &Dashboard,
     visitor: &Visitor,
     mut actors: impl Iterator<Item = &'a str>,
-) -> Result<Addresses, PageError> {
+) -> Result<ActorNames, PageError> {
     let mut names = addresses(dashboard, visitor).await?;
     if actors.any(|actor| actor.starts_with("key_")) {
         let account = visitor.load_account(dashboard).await?;

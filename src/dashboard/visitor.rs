@@ -9,7 +9,7 @@ use http::{Extensions, Method};
 
 use super::time::ShownZone;
 use super::{Dashboard, PageError, cookies};
-use crate::accounts::{UserError, Visit, session_of};
+use crate::accounts::{SignedInRequest, UserError, session_of};
 use crate::domain::AccountId;
 use crate::domain::audit::{Actor, Author, Origin};
 use crate::domain::call::Call;
@@ -25,7 +25,7 @@ pub(super) const RENEWAL: &str = "renewal=true";
 
 /// A signed-in user, and the account that the pages show.
 pub(super) struct Visitor {
-    pub(super) visit: Visit,
+    pub(super) visit: SignedInRequest,
     /// The account that the pages show, with the user's role in it.
     pub(super) membership: Membership,
     /// All accounts of the user.
@@ -133,9 +133,9 @@ fn is_renewal(parts: &Parts) -> bool {
 }
 
 /// The visitor of a page that makes its requests by itself.
-pub(super) struct Watcher(pub(super) Visitor);
+pub(super) struct PollingVisitor(pub(super) Visitor);
 
-impl FromRequestParts<Dashboard> for Watcher {
+impl FromRequestParts<Dashboard> for PollingVisitor {
     type Rejection = PageError;
 
     async fn from_request_parts(
@@ -167,9 +167,9 @@ fn membership<'m>(
 }
 
 /// The address of the client of a request.
-pub(super) struct Address(pub(super) IpAddr);
+pub(super) struct VisitorAddress(pub(super) IpAddr);
 
-impl<S: Sync> FromRequestParts<S> for Address {
+impl<S: Sync> FromRequestParts<S> for VisitorAddress {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::form::Messages;
+use super::form::FormMessages;
 use super::time;
 use super::visitor::Visitor;
 use crate::accounts::AccountOverview;
@@ -39,7 +39,7 @@ impl<'a> FormField<'a> {
 
     /// Renders the label, the control, the hint and the message, which are connected for screen
     /// readers. `control` gets the ids of the texts that describe it.
-    fn frame(&self, messages: &Messages, control: &Markup) -> Markup {
+    fn frame(&self, messages: &FormMessages, control: &Markup) -> Markup {
         let message = messages.of(self.name);
         html! {
             div.field.wrong[message.is_some()] {
@@ -53,7 +53,7 @@ impl<'a> FormField<'a> {
         }
     }
 
-    fn described_by(&self, messages: &Messages) -> Option<String> {
+    fn described_by(&self, messages: &FormMessages) -> Option<String> {
         let hint = (!self.hint.is_empty()).then(|| format!("{}-hint", self.name));
         let message = messages.of(self.name).map(|_| format!("{}-message", self.name));
         let ids: Vec<String> = message.into_iter().chain(hint).collect();
@@ -62,7 +62,7 @@ impl<'a> FormField<'a> {
 
     /// Renders an input of one line. `kind` is its type, such as `text` or `email`, or
     /// `new-password`.
-    pub(super) fn input(&self, kind: &str, messages: &Messages) -> Markup {
+    pub(super) fn input(&self, kind: &str, messages: &FormMessages) -> Markup {
         let is_wrong = messages.of(self.name).map(|_| "true");
         let (kind, completion) = match kind {
             "email" => (kind, Some("username")),
@@ -81,7 +81,7 @@ impl<'a> FormField<'a> {
     }
 
     /// Renders an input of several lines.
-    pub(super) fn area(&self, rows: u8, messages: &Messages) -> Markup {
+    pub(super) fn area(&self, rows: u8, messages: &FormMessages) -> Markup {
         let is_wrong = messages.of(self.name).map(|_| "true");
         self.frame(
             messages,
@@ -96,7 +96,7 @@ impl<'a> FormField<'a> {
     }
 
     /// Renders a choice. Each option has a value and a text.
-    pub(super) fn select(&self, options: &[(&str, &str)], messages: &Messages) -> Markup {
+    pub(super) fn select(&self, options: &[(&str, &str)], messages: &FormMessages) -> Markup {
         let is_wrong = messages.of(self.name).map(|_| "true");
         self.frame(
             messages,
@@ -113,7 +113,7 @@ impl<'a> FormField<'a> {
 }
 
 /// Renders the message above a form, as an alert for screen readers.
-pub(super) fn general_message(messages: &Messages) -> Markup {
+pub(super) fn general_message(messages: &FormMessages) -> Markup {
     html! {
         @if let Some(text) = &messages.general {
             p.message.general role="alert" { (text) }

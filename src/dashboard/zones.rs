@@ -6,7 +6,7 @@ use chrono_tz::{OffsetName, TZ_VARIANTS, Tz};
 use maud::{Markup, html};
 
 use super::DashboardParts;
-use super::form::{FormFields, Messages};
+use super::form::{FormFields, FormMessages};
 use crate::domain::Timestamp;
 use crate::domain::cron::parse_timezone;
 
@@ -21,7 +21,7 @@ const SIMILAR: f64 = 0.75;
 pub(super) fn field(
     dashboard: &DashboardParts,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Markup {
     let (value, message, now) = (fields.text(FIELD), messages.of(FIELD), dashboard.clock.now());
     html! {

@@ -20,12 +20,12 @@ pub(in crate::executor) enum Abort {
 /// The attempts under way.
 #[derive(Default)]
 pub(in crate::executor) struct AttemptRegistry {
-    attempts: Mutex<Attempts>,
+    attempts: Mutex<RegisteredAttempts>,
     idle: Notify,
 }
 
 #[derive(Default)]
-struct Attempts {
+struct RegisteredAttempts {
     /// After a claim was lost, the next attempt of the same job may run beside the earlier one.
     entries: BTreeMap<(JobId, u8), RegisteredAttempt>,
     /// The number of batches being fired or claimed whose attempts enter afterwards.
@@ -132,7 +132,7 @@ impl AttemptRegistry {
         }
     }
 
-    fn leave(&self, leave: impl FnOnce(&mut Attempts)) {
+    fn leave(&self, leave: impl FnOnce(&mut RegisteredAttempts)) {
         let mut attempts = self.attempts.lock();
         leave(&mut attempts);
         if attempts.is_idle() {
@@ -141,7 +141,7 @@ impl AttemptRegistry {
     }
 }
 
-impl Attempts {
+impl RegisteredAttempts {
     fn is_idle(&self) -> bool {
         self.entries.is_empty() && self.coming == 0
     }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::runtime::{Clock, Moment, Mutex};
+use crate::runtime::{Clock, ClockMoment, Mutex};
 use crate::store::{ExecutorId, SharedStore, StoreError, StoreErrorKind};
 
 /// The executor's lease.
@@ -25,16 +25,16 @@ pub(super) struct Lease {
 #[derive(Clone, Copy, Default)]
 struct LeaseState {
     /// The request time of the last renewal that is known to have taken effect.
-    renewed: Option<Moment>,
+    renewed: Option<ClockMoment>,
     /// The request time of the renewal since which the lease has not ended.
-    held_since: Option<Moment>,
+    held_since: Option<ClockMoment>,
     /// The number of failed calls that have put `renewed` in doubt.
     doubts: u64,
 }
 
 impl LeaseState {
     /// Records a renewal that has taken effect. The lease before it may have ended first.
-    fn note_renewal(&mut self, asked: Moment, clock: &Clock, claim_time: Duration) {
+    fn note_renewal(&mut self, asked: ClockMoment, clock: &Clock, claim_time: Duration) {
         let lasted = |renewed| clock.since(renewed) < claim_time;
         if !self.renewed.is_some_and(lasted) {
             self.held_since = Some(asked);
@@ -42,7 +42,7 @@ impl LeaseState {
         self.renewed = Some(asked);
     }
 
-    fn is_held_since(&self, claimed: Moment, clock: &Clock, claim_time: Duration) -> bool {
+    fn is_held_since(&self, claimed: ClockMoment, clock: &Clock, claim_time: Duration) -> bool {
         // The claim's age is read last: a pause in between makes it older, and the answer `false`.
         self.held_since.is_some_and(|held| clock.since(held) >= clock.since(claimed))
             && self.renewed.is_some_and(|renewed| clock.since(renewed) < claim_time / 2)
@@ -63,7 +63,7 @@ impl Lease {
 
     /// Ensures that a renewal is young enough for a claim. Returns the moment of the check: the
     /// time in which an attempt may be sent counts from there, however long the claim waits first.
-    pub(super) async fn ensure(&self) -> Result<Moment, StoreError> {
+    pub(super) async fn ensure(&self) -> Result<ClockMoment, StoreError> {
         let at = self.clock.moment();
         self.renew(self.claim_time / 3).await?;
         Ok(at)
@@ -91,7 +91,7 @@ impl Lease {
     }
 
     /// Returns `true` if the lease has not ended since `claimed`, and does not end soon.
-    pub(super) fn is_held_since(&self, claimed: Moment) -> bool {
+    pub(super) fn is_held_since(&self, claimed: ClockMoment) -> bool {
         let state = *self.state.lock();
         state.is_held_since(claimed, &self.clock, self.claim_time)
     }

@@ -55,10 +55,8 @@ use renewer::renew;
 use shared::ExecutorShared;
 
 pub use intake::direct_starter::DirectStarter;
+use settings::BATCH;
 pub use settings::ExecutorSettings;
-
-/// The maximum number of jobs in one claim, and of outcomes in one commit.
-const BATCH: usize = 500;
 
 /// The parts that an executor works with.
 pub struct ExecutorParts {

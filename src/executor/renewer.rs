@@ -10,8 +10,8 @@ use super::attempt::finished_attempts::FinishedAttempt;
 use super::attempt_registry::Abort;
 use super::completion::orphans::close_orphans;
 use crate::executor::shared::ExecutorShared;
-use crate::store::Aborts;
-use crate::telemetry::metrics::{Beat, Loop};
+use crate::store::JobsToAbort;
+use crate::telemetry::metrics::{Loop, LoopHeartbeat};
 
 /// The time between two looks for cancellations. The contract allows 5 s for an abort.
 const EVERY: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ pub(super) async fn renew(
 /// run on: their outcomes take effect unless their claims have been closed by then.
 async fn keep_lease(shared: &ExecutorShared) {
     let ExecutorShared { clock, settings, lease, .. } = shared;
-    let beat = Beat::start(Loop::Renewer, clock.monotonic());
+    let beat = LoopHeartbeat::start(Loop::Renewer, clock.monotonic());
     let half_fresh = settings.claim_time / 6;
     loop {
         // The store takes its time from the clock, too. A lease set by a wrong clock could last
@@ -68,7 +68,7 @@ async fn keep_aborting(shared: &ExecutorShared) {
             continue;
         }
         match store.aborts().await {
-            Ok(Aborts { jobs, accounts }) => {
+            Ok(JobsToAbort { jobs, accounts }) => {
                 running.abort(&jobs, Abort::Cancelled);
                 running.abort_of(&accounts, Abort::Cancelled);
             }

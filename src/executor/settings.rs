@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::domain::retry::RetryPolicy;
 
+/// The maximum number of jobs in one claim, and of outcomes in one commit.
+pub(super) const BATCH: usize = 500;
+
 /// The limits of an executor, its claim time and its retry policy.
 #[derive(Clone, Debug)]
 pub struct ExecutorSettings {

@@ -12,7 +12,7 @@ use super::settings::ExecutorSettings;
 use crate::domain::ticket::Ticket;
 use crate::outbound::Client;
 use crate::queue::SharedQueue;
-use crate::runtime::{BatchSize, Clock, Moment, Random};
+use crate::runtime::{BatchSize, Clock, ClockMoment, Random};
 use crate::store::{ExecutorId, SharedStore};
 
 /// The state that the executor's tasks share.
@@ -38,7 +38,7 @@ pub(super) struct ExecutorShared {
 impl ExecutorShared {
     /// Returns `true` if an attempt that was claimed at `claimed` may still be sent. Later, the
     /// lease may end before it is renewed, and another executor could send the same attempt.
-    pub(super) fn is_sendable(&self, claimed: Moment) -> bool {
+    pub(super) fn is_sendable(&self, claimed: ClockMoment) -> bool {
         self.clock.since(claimed) <= self.settings.claim_time / 2
     }
 

@@ -14,13 +14,13 @@ pub use report::{InstallationReport, ReplicaStatus, ServerStatus, ShardStatus, W
 
 use crate::cluster::ClusterState;
 use crate::domain::Timestamp;
-use crate::store::{self, AlertWork, ReplicaLease, ShardRecord, SharedStore, Waiting};
+use crate::store::{self, AlertWork, ReplicaLease, ShardRecord, SharedStore, WaitingJobs};
 
 /// The maximum number of waiting jobs that are counted.
 pub const JOBS_COUNTED: u32 = 10_000;
 
 /// The reason why a server did not answer, as a sentence.
-pub type Away = String;
+pub type AwayReason = String;
 
 /// The answer of the store.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub struct StoreState {
     /// The leases of the live replicas.
     pub alive: Vec<ReplicaLease>,
     /// The jobs that wait to be started.
-    pub jobs: Waiting,
+    pub jobs: WaitingJobs,
     /// The alerts that wait to be sent.
     pub alerts: AlertWork,
 }
@@ -56,9 +56,9 @@ pub struct ServersOverview {
     /// The time of the overview: the store's time, or the local time if the store does not answer.
     pub now: Timestamp,
     /// The state of the shards and of the replicas in the store.
-    pub store: Result<StoreState, Away>,
+    pub store: Result<StoreState, AwayReason>,
     /// `Ok` if the queue accepts writes; absent without a cluster.
-    pub queue: Option<Result<(), Away>>,
+    pub queue: Option<Result<(), AwayReason>>,
     /// The live replicas and the leaders of the shards; absent without a cluster.
-    pub cluster: Option<Result<ClusterState, Away>>,
+    pub cluster: Option<Result<ClusterState, AwayReason>>,
 }

@@ -41,7 +41,7 @@ impl fmt::Debug for ChannelWithSecret {
 }
 
 /// A change and the secret that was generated for it. `None` if nothing changes.
-type Worked = Option<(ChannelChange, Option<GeneratedSecret>)>;
+type ChangedChannel = Option<(ChannelChange, Option<GeneratedSecret>)>;
 
 impl Notifications {
     /// Creates a channel, which starts out unverified.
@@ -129,7 +129,7 @@ impl Notifications {
         account: AccountId,
         call: Call,
         id: ChannelId,
-        work: impl Fn(&NotificationParts, &StoredChannel) -> Result<Worked, NotificationError>
+        work: impl Fn(&NotificationParts, &StoredChannel) -> Result<ChangedChannel, NotificationError>
         + Send
         + 'static,
     ) -> Result<ChannelWithSecret, NotificationError> {
@@ -167,7 +167,7 @@ struct ChannelDraft {
 }
 
 /// A validated configuration and the secret that was generated for it.
-type Configuration = (ChannelConfig, Option<GeneratedSecret>);
+type ValidConfiguration = (ChannelConfig, Option<GeneratedSecret>);
 
 impl NotificationParts {
     fn draft(&self, request: ChannelCreation) -> Result<ChannelDraft, FieldErrors> {
@@ -199,7 +199,7 @@ impl NotificationParts {
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
         errors: &mut FieldErrors,
-    ) -> Option<Configuration> {
+    ) -> Option<ValidConfiguration> {
         match self.channels.configure(kind, given, current) {
             Ok(configured) => Some((configured.config, configured.secret)),
             Err(refused) => {
@@ -213,7 +213,7 @@ impl NotificationParts {
         &self,
         stored: &StoredChannel,
         request: ChannelUpdate,
-    ) -> Result<Worked, NotificationError> {
+    ) -> Result<ChangedChannel, NotificationError> {
         let (channel, current) = (&stored.channel, stored.config.as_ref());
         let mut errors = FieldErrors::new();
         let kind = request.kind.optional("type", &mut errors);
@@ -240,7 +240,7 @@ impl NotificationParts {
         &self,
         stored: &StoredChannel,
         request: SecretRotation,
-    ) -> Result<Worked, NotificationError> {
+    ) -> Result<ChangedChannel, NotificationError> {
         let mut errors = FieldErrors::new();
         let secret = request.secret.optional("secret", &mut errors);
         let overlap = request.overlap_seconds.optional("overlapSeconds", &mut errors);

@@ -8,10 +8,10 @@ use tokio::sync::mpsc;
 use super::NotifierShared;
 use super::flights::OngoingTry;
 use super::message::alert;
-use crate::channels::{Destination, SendError, Sent};
+use crate::channels::{Destination, SendError, SentMessage};
 use crate::domain::Timestamp;
 use crate::domain::alert::delivery::{DeliveryError, LONGEST_RETRY_AFTER};
-use crate::runtime::faults::Point;
+use crate::runtime::faults::FaultPoint;
 use crate::store::{ClaimedDelivery, TryEnd, TryOutcome};
 use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult};
 
@@ -35,13 +35,13 @@ impl Delivering {
     pub(super) async fn run(self, ends: mpsc::Sender<FinishedTry>) {
         let started_at = self.shared.clock.now();
         let sent = self.send().await;
-        Point::AfterAlert.reach();
+        FaultPoint::AfterAlert.reach();
         let end = self.end(started_at, sent);
         // The recorder outlives the tries. If it is gone nevertheless, the claim expires.
         let _ = ends.send(FinishedTry { end, flight: self.flight }).await;
     }
 
-    async fn send(&self) -> Result<Sent, SendError> {
+    async fn send(&self) -> Result<SentMessage, SendError> {
         let Self { shared, claimed, .. } = self;
         let age = shared.clock.monotonic().saturating_sub(self.asked);
         if age + shared.settings.patience > shared.settings.claim_time {
@@ -65,11 +65,11 @@ impl Delivering {
         shared.channels.send(&to, &alert, shared.settings.patience).await
     }
 
-    fn end(&self, started_at: Timestamp, sent: Result<Sent, SendError>) -> TryEnd {
+    fn end(&self, started_at: Timestamp, sent: Result<SentMessage, SendError>) -> TryEnd {
         let Self { shared, claimed, .. } = self;
         let completed_at = shared.clock.now();
         let (status_code, response, outcome) = match sent {
-            Ok(Sent { status, response, .. }) => {
+            Ok(SentMessage { status, response, .. }) => {
                 let lag = completed_at.since(claimed.at);
                 DELIVERY_LAG_SECONDS.record_span(lag);
                 (status, response, TryOutcome::Delivered)

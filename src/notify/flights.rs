@@ -40,7 +40,7 @@ struct UnderWay {
 
 /// The channel and account that a try counts against.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner {
+pub(super) struct TryOwner {
     pub(super) channel: ChannelId,
     pub(super) account: AccountId,
     pub(super) kind: ChannelType,
@@ -49,7 +49,7 @@ pub(super) struct Owner {
 /// A try under way. Dropping it ends the try in the counts.
 pub(super) struct OngoingTry {
     inner: Arc<TryCounts>,
-    owner: Owner,
+    owner: TryOwner,
 }
 
 /// The limits of the next claim.
@@ -101,7 +101,7 @@ impl OngoingTries {
     }
 
     /// Counts a try until the returned guard is dropped.
-    pub(super) fn begin(&self, owner: Owner) -> OngoingTry {
+    pub(super) fn begin(&self, owner: TryOwner) -> OngoingTry {
         let mut under_way = self.0.under_way.lock();
         under_way.total += 1;
         *under_way.channels.entry(owner.channel).or_default() += 1;
@@ -137,9 +137,9 @@ impl Drop for OngoingTry {
 mod tests {
     use super::*;
 
-    fn owner(channel: u8, account: u8, kind: ChannelType) -> Owner {
+    fn owner(channel: u8, account: u8, kind: ChannelType) -> TryOwner {
         let account = AccountId::from_bytes([account; 16]);
-        Owner { channel: ChannelId::from_bytes([channel; 16]), account, kind }
+        TryOwner { channel: ChannelId::from_bytes([channel; 16]), account, kind }
     }
 
     #[test]

@@ -39,7 +39,7 @@ use crate::domain::Timestamp;
 use crate::domain::alert::delivery::TrySchedule;
 use crate::domain::alert::grouping::GroupingRules;
 use crate::domain::plan::ChannelType;
-use crate::runtime::{Clock, Pause, Random, RunError, TaskKind, Tasks, Worker, drive};
+use crate::runtime::{Clock, LoopPause, Random, RunError, TaskKind, Tasks, Worker, drive};
 use crate::store::{ExecutorId, SharedStore};
 
 use flights::{OngoingTries, TryLimits};
@@ -178,7 +178,7 @@ impl Notifier {
 
 #[async_trait]
 impl Worker for Notifier {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         self.relaying.run_once(now).await
     }
 }

@@ -7,11 +7,11 @@ use tokio::sync::mpsc;
 
 use super::NotifierShared;
 use super::delivering::{Delivering, FinishedTry};
-use super::flights::{ClaimLimits, Owner};
+use super::flights::{ClaimLimits, TryOwner};
 use crate::domain::Timestamp;
-use crate::runtime::faults::Point;
-use crate::runtime::{Pause, RunError, TaskKind, Tasks};
-use crate::store::{DeliveryClaim, Relayed};
+use crate::runtime::faults::FaultPoint;
+use crate::runtime::{LoopPause, RunError, TaskKind, Tasks};
+use crate::store::{DeliveryClaim, RelayResult};
 use crate::telemetry::metrics::{ALERTS, AlertResult, EVENTS_RELAYED, INCIDENTS_OPENED};
 
 /// The maximum number of events in one relay batch.
@@ -44,7 +44,7 @@ impl Relaying {
     /// Relays a batch of events. Returns `true` if there may be more to do at once.
     async fn relay(&self, now: Timestamp) -> Result<bool, RunError> {
         let NotifierShared { store, settings, .. } = &*self.shared;
-        let Relayed { events, planned, merged, undeliverable, opened, closed } =
+        let RelayResult { events, planned, merged, undeliverable, opened, closed } =
             store.relay(now, EVENTS, &settings.rules).await?;
         EVENTS_RELAYED.add(events);
         INCIDENTS_OPENED.add(opened);
@@ -83,10 +83,10 @@ impl Relaying {
         ALERTS.with(AlertResult::Undeliverable).add(claimed.undeliverable);
         let any = !claimed.taken.is_empty();
         if any {
-            Point::AfterDeliveryClaim.reach();
+            FaultPoint::AfterDeliveryClaim.reach();
         }
         for claimed in claimed.taken {
-            let owner = Owner {
+            let owner = TryOwner {
                 channel: claimed.channel,
                 account: claimed.account,
                 kind: claimed.channel_type,
@@ -104,9 +104,9 @@ fn number(count: usize) -> u32 {
 }
 
 impl Relaying {
-    pub(super) async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    pub(super) async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         if !self.shared.clock.is_believed() {
-            return Ok(Pause::For(LONGEST_REST));
+            return Ok(LoopPause::For(LONGEST_REST));
         }
         if self.alone {
             let released = self.shared.store.release_deliveries(now).await?;
@@ -117,12 +117,12 @@ impl Relaying {
         let relayed = work.relay && self.relay(now).await?;
         let delivered = (work.deliver || relayed) && self.deliver(now).await?;
         if relayed || delivered {
-            return Ok(Pause::None);
+            return Ok(LoopPause::None);
         }
         let rest = now.plus(LONGEST_REST);
         // A due delivery that cannot be started now waits until a try ends. The recorder then
         // notifies the loop, so a past `next` needs no earlier wake-up.
         let next = work.next.filter(|next| *next > now);
-        Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))))
+        Ok(LoopPause::Until(next.map_or(rest, |next| next.min(rest))))
     }
 }

@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 
 use crate::domain::Timestamp;
-use crate::runtime::{Clock, Pause, RunError, Worker};
+use crate::runtime::{Clock, LoopPause, RunError, Worker};
 use crate::telemetry::metrics::Exporter;
 
 /// Answers with all metrics in the Prometheus text format, version 0.0.4.
@@ -23,8 +23,8 @@ pub struct MetricsUpkeep(pub Exporter);
 
 #[async_trait]
 impl Worker for MetricsUpkeep {
-    async fn run_once(&mut self, _: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, _: Timestamp) -> Result<LoopPause, RunError> {
         self.0.upkeep();
-        Ok(Pause::For(Duration::from_secs(5)))
+        Ok(LoopPause::For(Duration::from_secs(5)))
     }
 }

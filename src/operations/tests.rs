@@ -16,7 +16,9 @@ use crate::cluster::{Cluster, ClusterError, LiveReplica, Replacement, SharedClus
 use crate::domain::{AccountId, Timestamp};
 use crate::queue::memory::MemoryQueue;
 use crate::runtime::Clock;
-use crate::store::{self, ShardRecord, StoreError, StoreErrorKind, Upkeep, UpkeepStore, Waiting};
+use crate::store::{
+    self, PrunedRows, ShardRecord, StoreError, StoreErrorKind, UpkeepStore, WaitingJobs,
+};
 use crate::telemetry;
 
 /// A store that answers pings only while `up` is `true`, and counts them.
@@ -42,8 +44,8 @@ impl UpkeepStore for Pinged {
         Ok(())
     }
 
-    async fn prune(&self, _: Timestamp, _: u32) -> store::Result<Upkeep> {
-        Ok(Upkeep::default())
+    async fn prune(&self, _: Timestamp, _: u32) -> store::Result<PrunedRows> {
+        Ok(PrunedRows::default())
     }
 
     async fn short_histories(
@@ -76,8 +78,8 @@ impl UpkeepStore for Pinged {
         Ok(0)
     }
 
-    async fn waiting(&self, _: Timestamp, _: u32) -> store::Result<Waiting> {
-        Ok(Waiting::default())
+    async fn waiting(&self, _: Timestamp, _: u32) -> store::Result<WaitingJobs> {
+        Ok(WaitingJobs::default())
     }
 }
 

@@ -14,7 +14,7 @@ use quick_cache::sync::Cache;
 use reqwest::redirect::Policy as Redirects;
 use rustls::ClientConfig;
 
-use super::connector::{LONGEST_CONNECT, Limit};
+use super::connector::{ConnectionLimit, LONGEST_CONNECT};
 use super::resolver::Resolver;
 use crate::domain::AccountId;
 use crate::domain::endpoint::Endpoint;
@@ -126,7 +126,7 @@ impl Clients {
             .http1_only()
             .tls_backend_preconfigured(self.tls.clone())
             .dns_resolver(self.resolver.clone())
-            .connector_layer(Limit { clock: self.clock.clone() })
+            .connector_layer(ConnectionLimit { clock: self.clock.clone() })
             // The effective limit is the one in the connector layer. The library divides this
             // timeout among the addresses of a name, so a dead address leaves time for the next
             // one.

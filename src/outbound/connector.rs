@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tower::{BoxError, Layer, Service, ServiceExt};
 
-use super::failure::{self, Stopped};
+use super::failure::{self, StoppedRequest};
 use super::trace::{self, Phase, Trace};
 use crate::runtime::Clock;
 
@@ -20,7 +20,7 @@ pub const LONGEST_CONNECT: Duration = Duration::from_secs(10);
 
 /// The layer that adds the limit to a connector.
 #[derive(Clone)]
-pub struct Limit {
+pub struct ConnectionLimit {
     /// The clock for the limit and the measurement.
     pub clock: Clock,
 }
@@ -33,7 +33,7 @@ pub struct TimeLimited<S> {
     clock: Clock,
 }
 
-impl<S> Layer<S> for Limit {
+impl<S> Layer<S> for ConnectionLimit {
     type Service = TimeLimited<S>;
 
     fn layer(&self, connector: S) -> TimeLimited<S> {
@@ -70,7 +70,7 @@ where
             let connected = tokio::select! {
                 biased;
                 connected = connecting => connected,
-                () = clock.sleep(limit) => Err(Stopped(too_slow(limit)).into()),
+                () = clock.sleep(limit) => Err(StoppedRequest(too_slow(limit)).into()),
             };
             let now = clock.monotonic();
             trace::note(|trace| {
@@ -82,7 +82,7 @@ where
             // The last moment before the library writes the request. A failure to connect stays as
             // it is: it writes nothing.
             if connected.is_ok() && trace::note(Trace::may_send) == Some(false) {
-                return Err(Stopped(failure::held_up()).into());
+                return Err(StoppedRequest(failure::held_up()).into());
             }
             connected
         })

@@ -34,15 +34,15 @@ impl fmt::Display for Seconds {
 
 /// A [`Failure`] that is passed through the HTTP library as an error.
 #[derive(Debug)]
-pub struct Stopped(pub Failure);
+pub struct StoppedRequest(pub Failure);
 
-impl fmt::Display for Stopped {
+impl fmt::Display for StoppedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.message)
     }
 }
 
-impl Error for Stopped {}
+impl Error for StoppedRequest {}
 
 /// The URL is invalid or refused by policy. User URLs were validated when they were saved, so an
 /// invalid one can only come from the service itself.
@@ -117,7 +117,7 @@ pub fn slow_handshake(limit: Duration) -> Failure {
 /// Converts an error of the HTTP library into a failure. It never reads the URL in the error.
 pub fn of(error: &reqwest::Error) -> Failure {
     let causes = || std::iter::successors(error.source(), |cause| beneath(*cause));
-    if let Some(Stopped(failure)) = causes().find_map(|cause| cause.downcast_ref()) {
+    if let Some(StoppedRequest(failure)) = causes().find_map(|cause| cause.downcast_ref()) {
         return failure.clone();
     }
     let tls = causes().find_map(|cause| cause.downcast_ref::<rustls::Error>());

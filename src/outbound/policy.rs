@@ -20,7 +20,7 @@ pub struct Policy {
 
 /// The way to find the addresses of a name.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum ResolutionRoute {
     /// The addresses are fixed; no lookup is needed.
     Known(Vec<IpAddr>),
     /// The name servers must be asked.
@@ -62,8 +62,8 @@ impl Policy {
         let verdict = match endpoint.host() {
             Host::Address(address) => self.verdict(address.to_canonical()),
             Host::Name(name) => match self.route(name)? {
-                Route::Known(_) => AddressVerdict::Allowed,
-                Route::Lookup | Route::Nowhere => AddressVerdict::Public,
+                ResolutionRoute::Known(_) => AddressVerdict::Allowed,
+                ResolutionRoute::Lookup | ResolutionRoute::Nowhere => AddressVerdict::Public,
             },
         };
         match verdict {
@@ -74,11 +74,11 @@ impl Policy {
     }
 
     /// Returns the route for a lower-case name without a trailing dot.
-    pub fn route(&self, name: &str) -> Result<Route, RefusedUrl> {
+    pub fn route(&self, name: &str) -> Result<ResolutionRoute, RefusedUrl> {
         match name.rsplit('.').next() {
-            Some("localhost") => self.localhost().map(Route::Known),
-            Some("invalid") => Ok(Route::Nowhere),
-            _ => Ok(Route::Lookup),
+            Some("localhost") => self.localhost().map(ResolutionRoute::Known),
+            Some("invalid") => Ok(ResolutionRoute::Nowhere),
+            _ => Ok(ResolutionRoute::Lookup),
         }
     }
 
@@ -173,10 +173,10 @@ mod tests {
     fn names_wait_for_their_addresses_unless_reserved() {
         let policy = policy(&[]);
         for name in ["example.com", "localhost.example.com", "notlocalhost", "invalid.example"] {
-            assert_eq!(policy.route(name), Ok(Route::Lookup), "{name}");
+            assert_eq!(policy.route(name), Ok(ResolutionRoute::Lookup), "{name}");
         }
         for name in ["invalid", "x.invalid"] {
-            assert_eq!(policy.route(name), Ok(Route::Nowhere), "{name}");
+            assert_eq!(policy.route(name), Ok(ResolutionRoute::Nowhere), "{name}");
         }
         assert_eq!(check(&policy, "http://x.INVALID./"), Ok(()), "it fails when it is called");
     }
@@ -198,7 +198,7 @@ mod tests {
     fn only_networks_of_the_operator_are_allowed() {
         let policy = policy(&["127.0.0.0/8", "fd00::/8"]);
         let [loopback] = addresses(["127.0.0.1"]);
-        assert_eq!(policy.route("a.localhost"), Ok(Route::Known(vec![loopback])));
+        assert_eq!(policy.route("a.localhost"), Ok(ResolutionRoute::Known(vec![loopback])));
         for url in [
             "http://localhost:6379/",
             "http://127.8.8.8:22/",

@@ -18,8 +18,8 @@ use hickory_resolver::proto::rr::Name as DnsName;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 
-use super::failure::{self, Stopped};
-use super::policy::{Policy, Route};
+use super::failure::{self, StoppedRequest};
+use super::policy::{Policy, ResolutionRoute};
 use super::trace::{self, Phase};
 use crate::domain::outcome::Failure;
 use crate::runtime::Clock;
@@ -82,11 +82,11 @@ impl Resolver {
 }
 
 impl Resolve for Resolver {
-    /// Resolves a name to its checked addresses. An error is a [`Stopped`].
+    /// Resolves a name to its checked addresses. An error is a [`StoppedRequest`].
     fn resolve(&self, name: Name) -> Resolving {
         let inner = self.0.clone();
         Box::pin(async move {
-            let addresses = inner.judged_addresses(name.as_str()).await.map_err(Stopped)?;
+            let addresses = inner.judged_addresses(name.as_str()).await.map_err(StoppedRequest)?;
             // Port 0 means the port of the URL.
             let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
             Ok(Box::new(addresses) as Addrs)
@@ -97,9 +97,9 @@ impl Resolve for Resolver {
 impl ResolverInner {
     async fn judged_addresses(&self, name: &str) -> Result<Vec<IpAddr>, Failure> {
         match self.policy.route(name).map_err(failure::refused)? {
-            Route::Known(addresses) => return Ok(addresses),
-            Route::Nowhere => return Err(failure::no_such_name()),
-            Route::Lookup => {}
+            ResolutionRoute::Known(addresses) => return Ok(addresses),
+            ResolutionRoute::Nowhere => return Err(failure::no_such_name()),
+            ResolutionRoute::Lookup => {}
         }
         let started = self.clock.monotonic();
         trace::note(|trace| trace.enter(Phase::Lookup));

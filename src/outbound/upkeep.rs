@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::ClientInner;
 use crate::domain::Timestamp;
-use crate::runtime::{Pause, RunError, TaskKind, Tasks, Worker, drive};
+use crate::runtime::{LoopPause, RunError, TaskKind, Tasks, Worker, drive};
 
 /// The interval at which unused clients are evicted.
 const EVERY: Duration = Duration::from_secs(1);
@@ -32,13 +32,13 @@ pub fn start(client: &Arc<ClientInner>, tasks: &Tasks) {
 
 #[async_trait]
 impl Worker for ClientUpkeep {
-    async fn run_once(&mut self, _now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, _now: Timestamp) -> Result<LoopPause, RunError> {
         let now = self.client.clock.monotonic();
         self.client.clients.prune(now);
         if now.saturating_sub(self.refreshed) >= REFRESH_OWN_EVERY {
             self.client.policy.refresh_own();
             self.refreshed = now;
         }
-        Ok(Pause::For(EVERY))
+        Ok(LoopPause::For(EVERY))
     }
 }

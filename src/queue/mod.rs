@@ -8,7 +8,7 @@
 //!
 //! Every adapter keeps these rules, and the conformance suite checks them:
 //! - A due index carries the epoch that built it. Reads and writes that name another epoch get
-//!   `Index::Foreign` and change nothing; the leader rebuilds.
+//!   `IndexAnswer::Foreign` and change nothing; the leader rebuilds.
 //! - A hint is handed out once, to the first replica that asks for the shard's hints. A hint that
 //!   the queue does not take now is kept while the process lives, and sent as soon as the queue
 //!   takes it.
@@ -79,7 +79,7 @@ impl Capacity {
 
 /// An answer of the due index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Index<T> {
+pub enum IndexAnswer<T> {
     /// The index is the caller's.
     Own(T),
     /// The index is missing or belongs to another epoch: the caller must rebuild it.
@@ -97,7 +97,7 @@ pub struct OwnedSchedule {
 
 /// The due part of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Due {
+pub struct DueTicks {
     /// Schedules whose next tick is in the span asked for, earliest first.
     pub schedules: Vec<(OwnedSchedule, Timestamp)>,
     /// The next tick after those.
@@ -106,7 +106,7 @@ pub struct Due {
 
 /// Changes in a shard, for its leader.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct ShardChanges {
     /// The changed schedules that are known by name.
     pub schedules: Vec<OwnedSchedule>,
     /// Set if any schedule of the shard may have changed, because not all of the changed ones are
@@ -114,7 +114,7 @@ pub struct Changes {
     pub all: bool,
 }
 
-impl Changes {
+impl ShardChanges {
     /// Changes of these schedules.
     pub fn of(schedules: impl Into<Vec<OwnedSchedule>>) -> Self {
         Self { schedules: schedules.into(), all: false }
@@ -160,7 +160,7 @@ pub type TakenTickets = (Vec<Ticket>, Option<Timestamp>);
 
 /// A window in which requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct RateWindow {
     /// The length of the window.
     pub span: Duration,
     /// The maximum number of requests in it.
@@ -171,7 +171,7 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowState {
     /// The window.
-    pub window: Window,
+    pub window: RateWindow,
     /// The number of requests that it still takes.
     pub remaining: u32,
     /// The time at which it begins anew.
@@ -194,7 +194,7 @@ measured! {
         /// Takes over a shard's due index for the epoch and keeps its entries. The caller has to
         /// add missing entries and correct wrong ones. Returns `Foreign`, and changes nothing, if
         /// there is no index or it belongs to a higher epoch.
-        async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>>;
+        async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>>;
 
         /// Replaces a shard's due index by `entries`, under the given epoch. Returns `Foreign`, and
         /// changes nothing, if the index belongs to a higher epoch.
@@ -203,7 +203,7 @@ measured! {
             shard: ShardId,
             epoch: Epoch,
             entries: &[(OwnedSchedule, Timestamp)],
-        ) -> Result<Index<()>>;
+        ) -> Result<IndexAnswer<()>>;
 
         /// Sets the next ticks of schedules in the index; `None` removes an entry.
         async fn set_due(
@@ -211,7 +211,7 @@ measured! {
             shard: ShardId,
             epoch: Epoch,
             entries: &[(OwnedSchedule, Option<Timestamp>)],
-        ) -> Result<Index<()>>;
+        ) -> Result<IndexAnswer<()>>;
 
         /// Returns at most `limit` schedules that are due after the first instant of the span, if
         /// there is one, and up to the second. It removes nothing: `set_due` does that after
@@ -222,14 +222,14 @@ measured! {
             epoch: Epoch,
             span: (Option<Timestamp>, Timestamp),
             limit: usize,
-        ) -> Result<Index<Due>>;
+        ) -> Result<IndexAnswer<DueTicks>>;
 
         /// Sends changes to a shard's leader, now or as soon as the queue takes them.
-        async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()>;
+        async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()>;
 
         /// Takes at most `limit` hints of a shard, where `all` counts as one of them. Returns fewer
         /// only if there are no more.
-        async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes>;
+        async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges>;
 
         /// Queues as many of the tickets as there is room for.
         async fn push(&self, tickets: &[Ticket]) -> Result<()>;
@@ -241,11 +241,11 @@ measured! {
         async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets>;
 
         /// Counts a request of `subject` in all windows, or in none if one is full.
-        async fn count(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<RateVerdict>;
+        async fn count(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<RateVerdict>;
 
         /// Takes back a counted request of `subject`, in those windows that have not begun anew
         /// since.
-        async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()>;
+        async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()>;
 
         /// Checks that the queue takes writes.
         async fn ping(&self) -> Result<()>;

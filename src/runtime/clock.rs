@@ -23,12 +23,12 @@ pub struct Clock(Arc<Source>);
 
 /// A moment of this machine, read from both of its clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ClockMoment {
     monotonic: Duration,
     machine_us: i64,
 }
 
-impl Moment {
+impl ClockMoment {
     fn since(self, earlier: Self) -> Duration {
         let by_calendar = self.machine_us.saturating_sub(earlier.machine_us);
         let by_calendar = Duration::from_micros(u64::try_from(by_calendar).unwrap_or(0));
@@ -138,15 +138,15 @@ impl Clock {
     }
 
     /// Returns the current moment.
-    pub fn moment(&self) -> Moment {
-        Moment { monotonic: self.monotonic(), machine_us: self.machine_us() }
+    pub fn moment(&self) -> ClockMoment {
+        ClockMoment { monotonic: self.monotonic(), machine_us: self.machine_us() }
     }
 
     /// Returns the time that has passed since `moment`.
     ///
     /// The monotonic clock stands still while the machine is suspended, and the wall clock may be
     /// set. The larger of the two differences is returned.
-    pub fn since(&self, moment: Moment) -> Duration {
+    pub fn since(&self, moment: ClockMoment) -> Duration {
         self.moment().since(moment)
     }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn time_in_which_the_machine_was_suspended_counts_and_a_calendar_set_back_does_not() {
-        let moment = |monotonic, machine_us| Moment { monotonic: s(monotonic), machine_us };
+        let moment = |monotonic, machine_us| ClockMoment { monotonic: s(monotonic), machine_us };
         let earlier = moment(10, 1_000_000_000);
         assert_eq!(moment(13, 1_003_000_000).since(earlier), s(3));
         assert_eq!(moment(13, 1_063_000_000).since(earlier), s(63), "suspended for a minute");

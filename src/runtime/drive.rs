@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 
 use super::{Clock, TaskKind, Tasks};
 use crate::domain::Timestamp;
-use crate::telemetry::metrics::{Beat, LOOP_RUNS_FAILED, Loop};
+use crate::telemetry::metrics::{LOOP_RUNS_FAILED, Loop, LoopHeartbeat};
 
 /// The pause of a loop after a run. A hint ends it early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
+pub enum LoopPause {
     /// No pause: there is more to do.
     None,
     /// A fixed duration.
@@ -29,7 +29,7 @@ pub type RunError = Box<dyn std::error::Error + Send + Sync>;
 #[async_trait]
 pub trait Worker: Send {
     /// Does one round of work at `now`.
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError>;
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError>;
 }
 
 /// The longest pause between failing runs.
@@ -48,7 +48,7 @@ pub async fn drive<W: Worker>(
     worker: &mut W,
 ) {
     let mut retry = FASTEST_RETRY;
-    let beat = Beat::start(kind.into(), clock.monotonic());
+    let beat = LoopHeartbeat::start(kind.into(), clock.monotonic());
     while !tasks.stopping().is_cancelled() {
         let run = AssertUnwindSafe(worker.run_once(clock.now())).catch_unwind().await;
         let pause = match run {
@@ -71,9 +71,9 @@ pub async fn drive<W: Worker>(
         beat.due(clock.monotonic() + span(pause, clock));
         let wake = async {
             match pause {
-                Pause::None => tokio::task::yield_now().await,
-                Pause::For(span) => clock.sleep(span).await,
-                Pause::Until(instant) => clock.sleep_until(instant).await,
+                LoopPause::None => tokio::task::yield_now().await,
+                LoopPause::For(span) => clock.sleep(span).await,
+                LoopPause::Until(instant) => clock.sleep_until(instant).await,
             }
         };
         tokio::select! {
@@ -88,11 +88,11 @@ pub async fn drive<W: Worker>(
 }
 
 /// Returns the length of a pause.
-fn span(pause: Pause, clock: &Clock) -> Duration {
+fn span(pause: LoopPause, clock: &Clock) -> Duration {
     match pause {
-        Pause::None => Duration::ZERO,
-        Pause::For(span) => span,
-        Pause::Until(instant) => instant.since(clock.now()),
+        LoopPause::None => Duration::ZERO,
+        LoopPause::For(span) => span,
+        LoopPause::Until(instant) => instant.since(clock.now()),
     }
 }
 
@@ -146,13 +146,13 @@ mod tests {
 
     #[async_trait]
     impl Worker for Stumbling {
-        async fn run_once(&mut self, _: Timestamp) -> Result<Pause, RunError> {
+        async fn run_once(&mut self, _: Timestamp) -> Result<LoopPause, RunError> {
             self.count += 1;
             self.runs.send(self.count)?;
             match self.count {
                 1 => Err("not yet".into()),
                 2 => panic!("worse"),
-                _ => Ok(Pause::For(Duration::from_secs(3_600))),
+                _ => Ok(LoopPause::For(Duration::from_secs(3_600))),
             }
         }
     }

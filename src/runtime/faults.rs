@@ -4,7 +4,7 @@
 //! nothing.
 //!
 //! A test gives a process its own folder:
-//! - A file named like a [`Point`] contains the fault for the next time that the process reaches
+//! - A file named like a [`FaultPoint`] contains the fault for the next time that the process reaches
 //!   that point: `die`, `panic`, or `stop` (until the test lets it continue).
 //! - `statements.json` contains the changes of statements of the store and scripts of the queue: an
 //!   object with a list of `[from, to]` for each name that is given to [`statement`]. A process
@@ -14,7 +14,7 @@
 
 /// A point at which a test can inject a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Point {
+pub enum FaultPoint {
     /// The replica has acquired a shard; the shard's epoch is not raised yet.
     BeforeRaise,
     /// A shard's epoch has been raised; nothing has been done with it.
@@ -42,7 +42,7 @@ pub enum Point {
 }
 
 #[cfg(not(all(feature = "faults", debug_assertions)))]
-impl Point {
+impl FaultPoint {
     /// Marks that the process has reached this point.
     pub const fn reach(self) {}
 }
@@ -69,11 +69,11 @@ mod folder {
     use std::process::{Command, abort, id};
     use std::sync::OnceLock;
 
-    use super::Point;
+    use super::FaultPoint;
     use crate::runtime::Mutex;
 
     /// The changes of each statement: the parts to replace, and their replacements.
-    type Changes = BTreeMap<String, Vec<(String, String)>>;
+    type StatementChanges = BTreeMap<String, Vec<(String, String)>>;
 
     /// Returns the folder of this process, if a test has set one.
     #[expect(clippy::disallowed_methods, reason = "no setting: it is not there in a release")]
@@ -88,7 +88,7 @@ mod folder {
         std::fs::read_to_string(folder()?.join("later.sql")).ok()
     }
 
-    impl Point {
+    impl FaultPoint {
         /// Marks that the process has reached this point, and triggers the fault that a test has
         /// set.
         pub fn reach(self) {
@@ -118,7 +118,7 @@ mod folder {
             return text;
         }
         let Ok(json) = std::fs::read_to_string(&file) else { return text };
-        let changes: Changes = serde_json::from_str(&json).expect("changes of statements");
+        let changes: StatementChanges = serde_json::from_str(&json).expect("changes of statements");
         let Some(changes) = changes.get(name) else { return text };
         let text = change(name, text, changes).leak();
         changed.insert(name, text);

@@ -19,9 +19,9 @@ mod tasks;
 
 pub use batch_size::BatchSize;
 pub use client_address::ClientAddress;
-pub use clock::{Clock, Moment};
+pub use clock::{Clock, ClockMoment};
 pub use count_down::count_down;
-pub use drive::{Pause, RunError, Worker, drive};
+pub use drive::{LoopPause, RunError, Worker, drive};
 pub(crate) use measured::measured;
 pub use measured::{CallError, Measured, measure};
 pub use mutex::Mutex;

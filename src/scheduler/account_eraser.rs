@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Context;
+use super::SchedulerContext;
 use super::pace::rest;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::queue::{Changes, OwnedSchedule};
-use crate::runtime::{Pause, RunError, Worker};
+use crate::queue::{OwnedSchedule, ShardChanges};
+use crate::runtime::{LoopPause, RunError, Worker};
 use crate::store::{DeletedAccount, DeletedPlace};
 
 /// The time between searches for deleted accounts.
@@ -26,7 +26,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(10);
 
 /// Deletes the data of deleted accounts. Any replica does this. If one dies, the others continue.
 pub struct AccountEraser {
-    context: Context,
+    context: SchedulerContext,
     /// The number of rows that this replica has deleted of each unfinished account, and the time of
     /// the last log line about it.
     removed: HashMap<AccountId, (u64, Timestamp)>,
@@ -38,7 +38,7 @@ pub struct AccountEraser {
 
 impl AccountEraser {
     /// An eraser of the deleted accounts of a store.
-    pub fn new(context: Context) -> Self {
+    pub fn new(context: SchedulerContext) -> Self {
         Self { context, removed: HashMap::new(), after: None }
     }
 
@@ -71,7 +71,7 @@ impl AccountEraser {
                 .push(OwnedSchedule { schedule: *schedule, account });
         }
         for (shard, schedules) in of_shards {
-            if let Err(error) = self.context.queue.hint(shard, &Changes::of(schedules)).await {
+            if let Err(error) = self.context.queue.hint(shard, &ShardChanges::of(schedules)).await {
                 tracing::warn!(%error, "a leader was not notified of deleted schedules");
             }
         }
@@ -80,7 +80,7 @@ impl AccountEraser {
 
 #[async_trait]
 impl Worker for AccountEraser {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         let began = self.context.clock.monotonic();
         let going = self.context.store.going_accounts(self.after, ACCOUNTS).await?;
         let has_next_page = going.len() == ACCOUNTS as usize;
@@ -97,6 +97,6 @@ impl Worker for AccountEraser {
             return Err(error);
         }
         let took = self.context.clock.monotonic().saturating_sub(began);
-        Ok(Pause::For(if more { rest(took, BETWEEN) } else { EVERY }))
+        Ok(LoopPause::For(if more { rest(took, BETWEEN) } else { EVERY }))
     }
 }

@@ -3,30 +3,30 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Context;
+use super::SchedulerContext;
 use super::backlog::Backlog;
 use super::decide::{FiringDecision, RecurrenceCache, decide};
 use super::firing_batch::FiringBatch;
 use super::pending::DueTick;
-use super::quotas::{Allowed, DueJobs, Quotas};
+use super::quotas::{AllowedJobs, DueJobs, Quotas};
 use super::schedule_cache::{LoadedSchedule, ScheduleCache};
 use crate::domain::firing::late_before;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::runtime::RunError;
-use crate::runtime::faults::Point;
+use crate::runtime::faults::FaultPoint;
 use crate::store::{Fence, Firing};
 
 /// The caches and rules that decisions need, and the limits on jobs.
-pub(super) struct Rules {
+pub(super) struct FiringRules {
     recurrences: RecurrenceCache,
     quotas: Quotas,
     cache: ScheduleCache,
     backlog: Backlog,
 }
 
-impl Rules {
+impl FiringRules {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
         let (recurrences, quotas) = (RecurrenceCache::new(), Quotas::new(plans.clone()));
         Self { recurrences, quotas, cache: ScheduleCache::default(), backlog: Backlog::new(plans) }
@@ -36,8 +36,8 @@ impl Rules {
 /// Fires those of these schedules that are due, and updates the indexes and the run queue. Returns
 /// the shards that have a newer leader.
 pub(super) async fn fire_batch(
-    context: &Context,
-    rules: &Rules,
+    context: &SchedulerContext,
+    rules: &FiringRules,
     fences: &[Fence],
     now: Timestamp,
     due: &[DueTick],
@@ -66,12 +66,12 @@ pub(super) async fn fire_batch(
         fenced,
     };
     if !firings.is_empty() {
-        Point::BeforeFire.reach();
+        FaultPoint::BeforeFire.reach();
         batch.fire(firings).await?;
     }
     // The tickets are pushed first, so that due jobs do not wait for the update of the indexes.
     let pushed = context.queue.push(&batch.tickets).await;
-    Point::AfterPush.reach();
+    FaultPoint::AfterPush.reach();
     batch.set_due(due).await?;
     let FiringBatch { advanced, fenced, .. } = batch;
     // Schedules under a quota are not cached: each reservation must use the account's current plan.
@@ -84,7 +84,7 @@ pub(super) async fn fire_batch(
 /// Returns the schedules from the cache or from the store. In the result, all schedules of one
 /// account have the same plan and suspension.
 async fn read(
-    context: &Context,
+    context: &SchedulerContext,
     cache: &ScheduleCache,
     now: Timestamp,
     due: &[DueTick],
@@ -121,12 +121,12 @@ fn plan(read: &LoadedSchedule) -> (Option<&str>, Option<Timestamp>) {
 /// Limits the jobs of accounts with a quota to the number that they may have. Returns the firings
 /// that may take place. The other schedules stay due: `index` gets the time of their next try.
 async fn within_quotas(
-    context: &Context,
+    context: &SchedulerContext,
     quotas: &Quotas,
     decisions: Vec<FiringDecision<'_>>,
     now: Timestamp,
     index: &mut Vec<(ScheduleId, Option<Timestamp>)>,
-) -> (Vec<Firing>, Allowed) {
+) -> (Vec<Firing>, AllowedJobs) {
     let mut due = DueJobs::default();
     for FiringDecision { candidate, plan, .. } in &decisions {
         quotas.add(&mut due, candidate, plan.runs.len());

@@ -7,18 +7,18 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tracing::field::display;
 
-use super::Context;
+use super::SchedulerContext;
 use super::backlog::Backlog;
 use super::pending::DueTick;
-use super::quotas::{Allowed, Quotas};
+use super::quotas::{AllowedJobs, Quotas};
 use super::schedule_cache::LoadedSchedule;
 use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
-use crate::local_executor::Started;
+use crate::local_executor::LocalStart;
 use crate::runtime::RunError;
-use crate::runtime::faults::Point;
+use crate::runtime::faults::FaultPoint;
 use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob, TickRange};
 use crate::telemetry::metrics::{
     FENCED_WRITES, FIRE_BATCH_SECONDS, FIRE_BATCH_SIZE, FIRING_LAG_SECONDS, SKIPS, TICKS_FIRED,
@@ -38,13 +38,13 @@ const WORTH_REPEATING: usize = 100;
 
 /// A batch that is being fired.
 pub(super) struct FiringBatch<'a> {
-    pub(super) context: &'a Context,
+    pub(super) context: &'a SchedulerContext,
     pub(super) backlog: &'a Backlog,
     pub(super) fences: &'a [Fence],
     pub(super) now: Timestamp,
     pub(super) quotas: &'a Quotas,
     /// The reservations for accounts with a quota.
-    pub(super) allowed: &'a Allowed,
+    pub(super) allowed: &'a AllowedJobs,
     /// The schedules as they were read.
     pub(super) read: &'a [LoadedSchedule],
     pub(super) candidates: HashMap<ScheduleId, &'a Candidate>,
@@ -75,7 +75,7 @@ impl FiringBatch<'_> {
             self.backlog.forget(&rest);
         }
         self.keep(&rest, fired, &[], took)?;
-        Point::AfterFire.reach();
+        FaultPoint::AfterFire.reach();
         Ok(())
     }
 
@@ -90,7 +90,7 @@ impl FiringBatch<'_> {
         let mut patience = Duration::ZERO;
         while !wanted.is_empty() {
             let started = match starter.fire(self.fences, wanted, patience).await {
-                Ok(Started { fired, started, outcome, left, took }) => {
+                Ok(LocalStart { fired, started, outcome, left, took }) => {
                     let before = self.advanced.len();
                     let kept = self.keep(&fired, outcome, &started, took);
                     if let Err(error) = kept {

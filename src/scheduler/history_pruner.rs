@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Context;
+use super::SchedulerContext;
 use super::pace::rest;
 use crate::domain::plan::Plans;
 use crate::domain::{AccountId, Timestamp};
-use crate::runtime::{Pause, RunError, Worker};
-use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, HOURS_KEPT, StoreError, Upkeep};
+use crate::runtime::{LoopPause, RunError, Worker};
+use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, HOURS_KEPT, PrunedRows, StoreError};
 
 /// The time between searches for expired history.
 const EVERY: Duration = Duration::from_secs(600);
@@ -39,7 +39,7 @@ pub struct HistoryPrunerSettings {
 
 /// Deletes history that is older than its retention time.
 pub struct HistoryPruner {
-    context: Context,
+    context: SchedulerContext,
     keep: HistoryPrunerSettings,
     plans: Arc<Plans>,
     /// The accounts with a shorter history whose pruning failed since the history of all accounts
@@ -72,7 +72,11 @@ impl PruneResult {
 
 impl HistoryPruner {
     /// A pruner of history that is older than `keep`, or than the accounts' `plans` allow.
-    pub fn new(context: Context, mut keep: HistoryPrunerSettings, plans: Arc<Plans>) -> Self {
+    pub fn new(
+        context: SchedulerContext,
+        mut keep: HistoryPrunerSettings,
+        plans: Arc<Plans>,
+    ) -> Self {
         let longest = plans.longest_history().unwrap_or_default();
         keep.history = keep.history.max(longest);
         keep.audit_log = keep.audit_log.max(longest);
@@ -86,9 +90,9 @@ impl HistoryPruner {
         let mut round = PruneResult::default();
         round.add(store.prepare(now).await.map(|()| 0));
         let history = store.prune(now.minus(self.keep.history), BATCH).await;
-        let Upkeep { days, jobs, skips, versions } = history.unwrap_or_else(|error| {
+        let PrunedRows { days, jobs, skips, versions } = history.unwrap_or_else(|error| {
             round.add(Err(error));
-            Upkeep::default()
+            PrunedRows::default()
         });
         round.add(Ok(jobs.max(skips).max(versions)));
         let oldest_kept = now.minus(self.keep.audit_log);
@@ -168,7 +172,7 @@ impl HistoryPruner {
 impl Worker for HistoryPruner {
     /// Alternates between one batch over all accounts, when it is time for that, and one of some
     /// accounts with a shorter history, so that neither delays the other.
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         let clock = self.context.clock.clone();
         let began = clock.monotonic();
         let mut failed = None;
@@ -185,9 +189,9 @@ impl Worker for HistoryPruner {
         match failed {
             Some(error) => Err(error.into()),
             None if more || self.next <= began => {
-                Ok(Pause::For(rest(clock.monotonic().saturating_sub(began), BETWEEN)))
+                Ok(LoopPause::For(rest(clock.monotonic().saturating_sub(began), BETWEEN)))
             }
-            None => Ok(Pause::For(self.next.saturating_sub(clock.monotonic()))),
+            None => Ok(LoopPause::For(self.next.saturating_sub(clock.monotonic()))),
         }
     }
 }

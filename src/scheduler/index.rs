@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::Context;
+use super::SchedulerContext;
 use crate::domain::{ScheduleId, Timestamp};
-use crate::queue::{Changes, Index, OwnedSchedule};
+use crate::queue::{IndexAnswer, OwnedSchedule, ShardChanges};
 use crate::runtime::RunError;
 use crate::store::{DueEntry, Fence};
 
@@ -24,7 +24,10 @@ const COMPARE_AGAIN: Duration = Duration::from_secs(1);
 pub(super) const PARKED: Duration = Duration::from_secs(60);
 
 /// Rebuilds the index, earliest ticks first. Returns `Foreign` if it belongs to a newer leader.
-pub(super) async fn rebuild(context: &Context, fence: Fence) -> Result<Index<()>, RunError> {
+pub(super) async fn rebuild(
+    context: &SchedulerContext,
+    fence: Fence,
+) -> Result<IndexAnswer<()>, RunError> {
     let mut entries = Vec::new();
     let mut after = None;
     loop {
@@ -46,7 +49,10 @@ fn member(entry: &DueEntry) -> OwnedSchedule {
 
 /// Updates the index for schedules that users have changed. Returns `true` if any schedule may have
 /// changed. Hints that cannot be applied are put back, for the next try or for the next leader.
-pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool, RunError> {
+pub(super) async fn apply_hints(
+    context: &SchedulerContext,
+    fence: Fence,
+) -> Result<bool, RunError> {
     let mut all = false;
     loop {
         let changes = context.queue.take_hints(fence.shard, BATCH).await?;
@@ -55,11 +61,12 @@ pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool,
             return Ok(all);
         }
         let refreshed = refresh(context, fence, &changes.schedules).await;
-        if !matches!(refreshed, Ok(Index::Own(()))) {
+        if !matches!(refreshed, Ok(IndexAnswer::Own(()))) {
             // The mark `all` may have come with an earlier page of hints. It is put back too.
-            context.queue.hint(fence.shard, &Changes { all, ..changes.clone() }).await?;
+            context.queue.hint(fence.shard, &ShardChanges { all, ..changes.clone() }).await?;
         }
-        if refreshed? == Index::Foreign || changes.schedules.len() + usize::from(all) < BATCH {
+        if refreshed? == IndexAnswer::Foreign || changes.schedules.len() + usize::from(all) < BATCH
+        {
             return Ok(all);
         }
     }
@@ -67,10 +74,10 @@ pub(super) async fn apply_hints(context: &Context, fence: Fence) -> Result<bool,
 
 /// Sets the index entries of these schedules to the ticks in the store.
 async fn refresh(
-    context: &Context,
+    context: &SchedulerContext,
     fence: Fence,
     changed: &[OwnedSchedule],
-) -> Result<Index<()>, RunError> {
+) -> Result<IndexAnswer<()>, RunError> {
     // Only the ticks are used, so the catch-up policies need not be read.
     let late_before = Timestamp::from_millis(i64::MIN);
     let ids: Vec<_> = changed.iter().map(|member| (fence.shard, member.schedule)).collect();
@@ -83,7 +90,7 @@ async fn refresh(
 
 /// The comparison of a shard's index with the store, page by page, in case a hint was lost.
 #[derive(Default)]
-pub(super) struct Comparison {
+pub(super) struct IndexComparison {
     /// The time of the next page.
     pub(super) at: Timestamp,
     /// The time at which the comparison of the whole index began.
@@ -101,7 +108,7 @@ pub(super) struct Comparison {
     repeats: bool,
 }
 
-impl Comparison {
+impl IndexComparison {
     /// A comparison without pauses.
     pub(super) fn urgent(now: Timestamp) -> Self {
         Self { at: now, began: now, is_urgent: true, ..Self::default() }
@@ -122,7 +129,7 @@ impl Comparison {
     /// in between, its entry is set back here, and moved on again when it is due.
     pub(super) async fn go_on(
         &mut self,
-        context: &Context,
+        context: &SchedulerContext,
         fence: Fence,
         now: Timestamp,
     ) -> Result<(), RunError> {
@@ -135,11 +142,11 @@ impl Comparison {
         let compared = page.iter().filter(is_compared);
         let entries: Vec<_> = compared.map(|entry| (member(entry), Some(entry.tick))).collect();
         let index = context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
-        if index == Index::Foreign && self.is_urgent && !self.repeats {
+        if index == IndexAnswer::Foreign && self.is_urgent && !self.repeats {
             // The new leader of the shard may have to do the comparison.
-            context.queue.hint(fence.shard, &Changes::all()).await?;
+            context.queue.hint(fence.shard, &ShardChanges::all()).await?;
         }
-        let more = page.len() == PAGE as usize && index == Index::Own(());
+        let more = page.len() == PAGE as usize && index == IndexAnswer::Own(());
         self.after = page.last().filter(|_| more).map(|entry| entry.schedule);
         self.is_urgent &= more || std::mem::take(&mut self.again);
         self.repeats &= more;
@@ -154,7 +161,7 @@ impl Comparison {
     /// hints of other replicas do not arrive, only this finds the schedules that users change
     /// there. The pause is at least as long as the last such comparison was, so that comparing
     /// takes half of the time at most.
-    pub(super) fn repeat(&mut self, context: &Context, now: Timestamp) {
+    pub(super) fn repeat(&mut self, context: &SchedulerContext, now: Timestamp) {
         if self.is_urgent {
             return;
         }

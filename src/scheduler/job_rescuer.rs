@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Context;
+use super::SchedulerContext;
 use super::ended_leases::EndedLeases;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
-use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
-use crate::store::{Committed, Completion, End, Fate, HeldClaim, StoreError};
+use crate::runtime::{BatchSize, LoopPause, Random, RunError, Worker};
+use crate::store::{AttemptEnd, Committed, Completion, CompletionResult, HeldClaim, StoreError};
 use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
 
 /// The time between two sweeps.
@@ -33,7 +33,7 @@ const BATCH: u32 = 1_000;
 
 /// Pushes the tickets of late jobs again and closes the claims of lost executors (JOB-3).
 pub struct JobRescuer {
-    context: Context,
+    context: SchedulerContext,
     retry: RetryPolicy,
     random: Random,
     ended: EndedLeases,
@@ -63,7 +63,7 @@ impl JobRescuer {
     /// A sweeper. If this process is `alone` with its store, all claims that exist before its first
     /// sweep belong to dead processes, and are closed before their leases end. Then the sweep must
     /// run once before an executor starts.
-    pub fn new(context: Context, retry: RetryPolicy, random: Random, alone: bool) -> Self {
+    pub fn new(context: SchedulerContext, retry: RetryPolicy, random: Random, alone: bool) -> Self {
         let (ended, sweeping, each_at) = (EndedLeases::default(), None, None);
         let closing = BatchSize::new(BATCH as usize);
         Self { context, retry, random, ended, alone, sweeping, each_at, closing, slow: Vec::new() }
@@ -195,7 +195,7 @@ impl JobRescuer {
         committed: &Committed,
     ) -> Result<usize, RunError> {
         let fates = committed.fates.iter();
-        let closed = fates.filter(|fate| matches!(fate, Fate::Applied(_))).count();
+        let closed = fates.filter(|fate| matches!(fate, CompletionResult::Applied(_))).count();
         committed.trace(part);
         committed.count();
         WORKERS_LOST.add(closed as u64);
@@ -230,22 +230,22 @@ impl JobRescuer {
             run: None,
             completed_at: now,
             exchange: None,
-            end: End::failed(failure, wait.map(|wait| now.plus(wait))),
+            end: AttemptEnd::failed(failure, wait.map(|wait| now.plus(wait))),
         }
     }
 }
 
 /// The end of a lost attempt if the store rejects its real end.
-fn unstorable() -> End {
+fn unstorable() -> AttemptEnd {
     let message = "the end of the attempt could not be stored".to_owned();
-    End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false })
+    AttemptEnd::Failed(Failure { code: ErrorCode::Internal, message, retryable: false })
 }
 
 #[async_trait]
 impl Worker for JobRescuer {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         if !self.context.clock.is_believed() {
-            return Ok(Pause::For(EVERY));
+            return Ok(LoopPause::For(EVERY));
         }
         let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };
         let closed = self.close_expired(now, before).await;
@@ -254,9 +254,9 @@ impl Worker for JobRescuer {
         let more_expired = closed?;
         self.alone &= more_expired;
         Ok(match (more_expired, more_late) {
-            (true, _) => Pause::None,
-            (false, true) => Pause::For(BETWEEN),
-            (false, false) => Pause::For(EVERY),
+            (true, _) => LoopPause::None,
+            (false, true) => LoopPause::For(BETWEEN),
+            (false, false) => LoopPause::For(EVERY),
         })
     }
 }

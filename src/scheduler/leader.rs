@@ -7,16 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
-use super::Context;
-use super::fire::Rules;
+use super::SchedulerContext;
+use super::fire::FiringRules;
 use super::leader_pass::{BATCH, LONG_AT_ONCE, LeaderPass};
-use super::pending::Pending;
+use super::pending::PendingTicks;
 use super::shard_leadership::{LeaderParts, ShardLeadership};
 use crate::cluster::Terms;
 use crate::domain::Timestamp;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
-use crate::runtime::{BatchSize, Pause, Random, RunError, Worker};
+use crate::runtime::{BatchSize, LoopPause, Random, RunError, Worker};
 use crate::telemetry::metrics::LEADER_SHARDS;
 
 /// The longest pause of the loop while this replica leads no shard.
@@ -24,12 +24,12 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 
 /// Fires the ticks of the led shards.
 pub struct Leader {
-    context: Context,
-    rules: Rules,
+    context: SchedulerContext,
+    rules: FiringRules,
     random: Random,
     terms: watch::Receiver<Terms>,
     leaderships: BTreeMap<ShardId, ShardLeadership>,
-    pending: Pending,
+    pending: PendingTicks,
     pace: BatchSize,
     /// The position of the shard that is served first.
     first: usize,
@@ -38,17 +38,17 @@ pub struct Leader {
 impl Leader {
     /// A leader of the shards that the cluster assigns to this replica. `plans` are the plans that
     /// accounts can have.
-    pub fn new(context: Context, plans: Arc<Plans>, random: Random) -> Self {
-        let (terms, rules) = (context.cluster.terms(), Rules::new(plans));
+    pub fn new(context: SchedulerContext, plans: Arc<Plans>, random: Random) -> Self {
+        let (terms, rules) = (context.cluster.terms(), FiringRules::new(plans));
         let (leaderships, pending, pace) =
-            (BTreeMap::new(), Pending::default(), BatchSize::new(BATCH));
+            (BTreeMap::new(), PendingTicks::default(), BatchSize::new(BATCH));
         Self { context, rules, random, terms, leaderships, pending, pace, first: 0 }
     }
 }
 
 #[async_trait]
 impl Worker for Leader {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         let Self { context, rules, random, terms, leaderships, pending, pace, first } = self;
         // The first shard changes, so that the same ones are not always last.
         *first = first.wrapping_add(LONG_AT_ONCE);
@@ -65,13 +65,13 @@ impl Worker for Leader {
             tracing::warn!(%error, failed, "shards not served or fired, trying again");
         }
         if pending.len() > 0 {
-            return Ok(Pause::None);
+            return Ok(LoopPause::None);
         }
         let wake = leaderships
             .values()
             .map(|leadership| leadership.next)
             .min()
             .unwrap_or(now.plus(LONGEST_REST));
-        Ok(if is_hinted || wake <= now { Pause::None } else { Pause::Until(wake) })
+        Ok(if is_hinted || wake <= now { LoopPause::None } else { LoopPause::Until(wake) })
     }
 }

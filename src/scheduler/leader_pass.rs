@@ -17,7 +17,7 @@ use super::flights::{LONG, RunningCalls};
 use super::gathering::Gathering;
 use super::isolate::{FiredBatch, fire};
 use super::pass_report::PassReport;
-use super::pending::{DueTick, Pending};
+use super::pending::{DueTick, PendingTicks};
 use super::shard_leadership::{LeaderParts, ShardLeadership, ShardTurn, most_due};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -48,10 +48,10 @@ pub(super) struct LeaderPass<'a> {
     /// The fences of shards `away` for which the store reported a newer leader.
     overtaken: HashMap<ShardId, Fence>,
     fences: HashMap<ShardId, Fence>,
-    pending: &'a mut Pending,
+    pending: &'a mut PendingTicks,
     pace: &'a BatchSize,
     waiting: VecDeque<(ShardLeadership, Timestamp, ShardTurn)>,
-    serving: FuturesUnordered<BoxFuture<'a, Served>>,
+    serving: FuturesUnordered<BoxFuture<'a, ServedShard>>,
     firing: FuturesUnordered<BoxFuture<'a, (u64, FiredBatch)>>,
     flights: RunningCalls,
     gathering: Option<Gathering>,
@@ -59,7 +59,7 @@ pub(super) struct LeaderPass<'a> {
 }
 
 /// A shard that has been served, and its due ticks.
-struct Served {
+struct ServedShard {
     flight: u64,
     leadership: ShardLeadership,
     turn: ShardTurn,
@@ -70,7 +70,7 @@ impl<'a> LeaderPass<'a> {
     pub(super) fn new(
         parts: LeaderParts<'a>,
         leaderships: &'a mut BTreeMap<ShardId, ShardLeadership>,
-        pending: &'a mut Pending,
+        pending: &'a mut PendingTicks,
         pace: &'a BatchSize,
     ) -> Self {
         pending.land();
@@ -184,7 +184,7 @@ impl<'a> LeaderPass<'a> {
             let (parts, flight) = (self.parts, self.take_off(Vec::new()));
             let served = async move {
                 let due = leadership.serve(parts, now, turn).await;
-                Served { flight, leadership, turn, due }
+                ServedShard { flight, leadership, turn, due }
             };
             self.serving.push(served.boxed());
         }
@@ -242,7 +242,7 @@ impl<'a> LeaderPass<'a> {
         self.flights.take_off(self.parts.context.clock.monotonic(), due)
     }
 
-    fn put_back(&mut self, Served { flight, mut leadership, turn, due }: Served) {
+    fn put_back(&mut self, ServedShard { flight, mut leadership, turn, due }: ServedShard) {
         self.flights.land(flight);
         let shard = leadership.shard;
         match due {

@@ -70,14 +70,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cluster::SharedCluster;
-use crate::local_executor::Starter;
+use crate::local_executor::LocalStarter;
 use crate::queue::SharedQueue;
 use crate::runtime::Clock;
 use crate::store::SharedStore;
 
 /// The dependencies of the scheduler's loops.
 #[derive(Clone)]
-pub struct Context {
+pub struct SchedulerContext {
     /// The store, which is the only truth.
     pub store: SharedStore,
     /// The due index and the run queue.
@@ -87,7 +87,7 @@ pub struct Context {
     /// The clock. Its monotonic time bounds the trust in a term.
     pub clock: Clock,
     /// The executor of this replica, if it has one.
-    pub starter: Option<Arc<dyn Starter>>,
+    pub starter: Option<Arc<dyn LocalStarter>>,
     /// The name of this replica, which is recorded with the epochs that it raises.
     pub replica: String,
     /// `true` while another replica is alive that cannot reach the queue, so that its hints do not
@@ -95,7 +95,7 @@ pub struct Context {
     pub others_lack_queue: Arc<AtomicBool>,
 }
 
-impl Context {
+impl SchedulerContext {
     /// Returns `true` if hints of other replicas may not arrive for now.
     fn misses_hints(&self) -> bool {
         self.queue.is_away() || self.others_lack_queue.load(Ordering::Relaxed)

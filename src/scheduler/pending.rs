@@ -22,7 +22,7 @@ const FEW: usize = 50;
 
 /// The due ticks in the order in which they are fired.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingTicks {
     accounts: HashMap<AccountId, VecDeque<DueTick>>,
     /// The accounts with waiting ticks. The next one is first.
     turn: VecDeque<AccountId>,
@@ -33,7 +33,7 @@ pub(super) struct Pending {
     waiting: usize,
 }
 
-impl Pending {
+impl PendingTicks {
     /// Adds the due ticks of a shard, except for schedules that already wait or are being fired.
     pub(super) fn add(&mut self, shard: ShardId, due: Vec<(OwnedSchedule, Timestamp)>) {
         for (member, tick) in due {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn accounts_take_turns_in_any_order_of_arrival_and_in_any_shard() {
-        let mut pending = Pending::default();
+        let mut pending = PendingTicks::default();
         pending.add(ShardId(0), (0..1_000).map(|n| member(1, n)).collect());
         pending.add(ShardId(1), vec![member(2, 2_000), member(3, 2_001), member(2, 2_002)]);
         let taken = accounts(&pending.take(6));
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_few_ticks_more_of_one_account_are_in_the_same_batch() {
-        let mut pending = Pending::default();
+        let mut pending = PendingTicks::default();
         pending.add(ShardId(0), (0..5).map(|n| member(1, n)).collect());
         pending.add(ShardId(1), vec![member(2, 10), member(3, 11)]);
         assert_eq!(pending.take(500).len(), 7);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_tick_that_is_being_fired_is_not_added_again() {
-        let mut pending = Pending::default();
+        let mut pending = PendingTicks::default();
         pending.add(ShardId(0), vec![member(1, 1), member(1, 1), member(1, 2)]);
         let taken = pending.take(1);
         pending.add(ShardId(0), vec![member(1, 1), member(1, 2)]);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_shard_that_is_forgotten_takes_nothing_of_another_with_it() {
-        let mut pending = Pending::default();
+        let mut pending = PendingTicks::default();
         pending.add(ShardId(0), vec![member(1, 1), member(2, 2)]);
         pending.add(ShardId(1), vec![member(1, 3)]);
         pending.forget(&HashSet::from([ShardId(0)]));

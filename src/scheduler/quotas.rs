@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Context;
-use super::reserving::Answers;
+use super::SchedulerContext;
+use super::reserving::ReservationAnswers;
 use crate::domain::plan::{Plans, month_of};
 use crate::domain::{AccountId, JobId, Timestamp};
 use crate::runtime::Mutex;
-use crate::store::{Candidate, Granted, Wanted};
+use crate::store::{Candidate, GrantedJobs, WantedJobs};
 use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
 /// The pause before the store is asked again for an account that has used up its month.
@@ -39,7 +39,7 @@ struct QuotaState {
     month: i64,
     /// The blocks by account and month. At the turn of the month, some batches still use the old
     /// one.
-    blocks: HashMap<(AccountId, i64), Block>,
+    blocks: HashMap<(AccountId, i64), ReservedJobs>,
     /// Jobs that may have been made, because the response of the store was lost, and the months
     /// from which they were taken.
     doubted: HashMap<JobId, i64>,
@@ -57,7 +57,7 @@ impl QuotaState {
 
 /// The rest of the jobs that were reserved for an account.
 #[derive(Clone, Copy, Default)]
-struct Block {
+struct ReservedJobs {
     quota: u64,
     left: u64,
     /// The time at which its month was found used up.
@@ -71,14 +71,14 @@ struct Block {
 /// The due jobs by account, only of accounts whose plan has a quota.
 #[derive(Debug, Default)]
 pub(super) struct DueJobs {
-    wanted: BTreeMap<AccountId, Wanted>,
+    wanted: BTreeMap<AccountId, WantedJobs>,
     /// The accounts whose plan is not configured.
     unknown: BTreeSet<AccountId>,
 }
 
 /// The share of its due jobs that an account may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Share {
+pub(super) enum JobShare {
     /// The number of jobs that may be made.
     Jobs(u64),
     /// Not known yet. Ask again after this time.
@@ -87,9 +87,9 @@ pub(super) enum Share {
 
 /// The number of due jobs that may be made, by account.
 #[derive(Default)]
-pub(super) struct Allowed {
+pub(super) struct AllowedJobs {
     month: i64,
-    shares: BTreeMap<AccountId, Share>,
+    shares: BTreeMap<AccountId, JobShare>,
 }
 
 impl Quotas {
@@ -109,33 +109,38 @@ impl Quotas {
             return;
         };
         let Some(quota) = plan.jobs_per_month else { return };
-        let wanted = due.wanted.entry(account).or_insert(Wanted { account, quota, jobs: 0 });
+        let wanted = due.wanted.entry(account).or_insert(WantedJobs { account, quota, jobs: 0 });
         wanted.jobs = wanted.jobs.saturating_add(u32::try_from(jobs).unwrap_or(u32::MAX));
     }
 
     /// Takes the due jobs from the reserved blocks, and reserves more where a block is too small.
-    pub(super) async fn take(&self, context: &Context, now: Timestamp, due: &DueJobs) -> Allowed {
+    pub(super) async fn take(
+        &self,
+        context: &SchedulerContext,
+        now: Timestamp,
+        due: &DueJobs,
+    ) -> AllowedJobs {
         let (mut allowed, wanted) = self.take_reserved(now, due);
         if wanted.is_empty() {
             return allowed;
         }
-        let Answers { granted, waits, .. } = self.reserve(context, now, &wanted).await;
+        let ReservationAnswers { granted, waits, .. } = self.reserve(context, now, &wanted).await;
         let mut state = self.state.lock();
         for wanted in &wanted {
             let block = state.blocks.entry((wanted.account, allowed.month)).or_default();
-            let share = allowed.shares.entry(wanted.account).or_insert(Share::Jobs(0));
-            let Share::Jobs(held) = *share else { continue };
+            let share = allowed.shares.entry(wanted.account).or_insert(JobShare::Jobs(0));
+            let JobShare::Jobs(held) = *share else { continue };
             if let Some(granted) = granted.get(&wanted.account) {
                 tell(wanted, granted);
                 let taken = granted.jobs.min(wanted.jobs.into());
-                *share = Share::Jobs(held + taken);
+                *share = JobShare::Jobs(held + taken);
                 block.left += granted.jobs - taken;
                 block.exhausted_at = (taken < wanted.jobs.into()).then_some(now);
             } else {
                 let wait = waits.get(&wanted.account).copied().unwrap_or(SOON);
                 block.left += held;
                 block.waits_until = Some(now.plus(wait));
-                *share = Share::Later(wait);
+                *share = JobShare::Later(wait);
             }
         }
         allowed
@@ -144,16 +149,16 @@ impl Quotas {
     /// Reserves as many of the jobs as possible now.
     async fn reserve<'a>(
         &self,
-        context: &'a Context,
+        context: &'a SchedulerContext,
         now: Timestamp,
-        wanted: &[Wanted],
-    ) -> Answers<'a> {
-        let mut answers = Answers::new(context, now);
+        wanted: &[WantedJobs],
+    ) -> ReservationAnswers<'a> {
+        let mut answers = ReservationAnswers::new(context, now);
         let held = answers.ask(wanted).await;
-        let is_uncounted = |wanted: &&Wanted| {
+        let is_uncounted = |wanted: &&WantedJobs| {
             !answers.granted.contains_key(&wanted.account) && !held.contains(&wanted.account)
         };
-        let uncounted: Vec<Wanted> = wanted.iter().filter(is_uncounted).copied().collect();
+        let uncounted: Vec<WantedJobs> = wanted.iter().filter(is_uncounted).copied().collect();
         if !answers.failed && !uncounted.is_empty() {
             let patience = if self.are_new(now, &uncounted) { COUNTING } else { GLANCE };
             answers.count(&uncounted, patience).await;
@@ -164,9 +169,9 @@ impl Quotas {
     }
 
     /// Returns `true` if no batch has waited for one of these accounts yet: its count may be fast.
-    fn are_new(&self, now: Timestamp, accounts: &[Wanted]) -> bool {
+    fn are_new(&self, now: Timestamp, accounts: &[WantedJobs]) -> bool {
         let (month, mut state) = (month_of(now), self.state.lock());
-        let is_new = |wanted: &Wanted| {
+        let is_new = |wanted: &WantedJobs| {
             let block = state.blocks.entry((wanted.account, month)).or_default();
             !std::mem::replace(&mut block.was_awaited, true)
         };
@@ -174,10 +179,10 @@ impl Quotas {
     }
 
     /// Takes jobs from the reserved blocks. Returns them and the jobs that are still missing.
-    fn take_reserved(&self, now: Timestamp, due: &DueJobs) -> (Allowed, Vec<Wanted>) {
-        let mut allowed = Allowed { month: month_of(now), shares: BTreeMap::new() };
+    fn take_reserved(&self, now: Timestamp, due: &DueJobs) -> (AllowedJobs, Vec<WantedJobs>) {
+        let mut allowed = AllowedJobs { month: month_of(now), shares: BTreeMap::new() };
         let mut wanted = Vec::new();
-        let unknown = due.unknown.iter().map(|account| (*account, Share::Later(REST)));
+        let unknown = due.unknown.iter().map(|account| (*account, JobShare::Later(REST)));
         allowed.shares.extend(unknown);
         if due.wanted.is_empty() {
             return (allowed, wanted);
@@ -191,34 +196,34 @@ impl Quotas {
         for due in due.wanted.values() {
             let block = state.blocks.entry((due.account, allowed.month)).or_default();
             if block.quota != due.quota {
-                *block = Block { quota: due.quota, ..Block::default() };
+                *block = ReservedJobs { quota: due.quota, ..ReservedJobs::default() };
             }
             let taken = block.left.min(due.jobs.into());
             let missing = due.jobs - u32::try_from(taken).unwrap_or(due.jobs);
             let waits = block.waits_until.filter(|until| now < *until && missing > 0);
             if let Some(until) = waits {
-                allowed.shares.insert(due.account, Share::Later(until.since(now)));
+                allowed.shares.insert(due.account, JobShare::Later(until.since(now)));
                 continue;
             }
             block.left -= taken;
-            allowed.shares.insert(due.account, Share::Jobs(taken));
+            allowed.shares.insert(due.account, JobShare::Jobs(taken));
             let rests = block.exhausted_at.is_some_and(|at| now.since(at) < REST);
             if missing > 0 && !rests {
-                wanted.push(Wanted { jobs: missing, ..*due });
+                wanted.push(WantedJobs { jobs: missing, ..*due });
             }
         }
         (allowed, wanted)
     }
 
     /// Returns jobs to their block that were taken and not made.
-    pub(super) fn give_back(&self, allowed: &Allowed, account: AccountId, jobs: u64) {
+    pub(super) fn give_back(&self, allowed: &AllowedJobs, account: AccountId, jobs: u64) {
         self.state.lock().give_back(account, allowed.month, jobs);
     }
 
     /// Keeps the reservation of a job that may have been made. If an earlier try kept one for the
     /// same job, that one goes back to its block: a job counts once, however often a response is
     /// lost.
-    pub(super) fn doubt(&self, allowed: &Allowed, account: AccountId, job: JobId) {
+    pub(super) fn doubt(&self, allowed: &AllowedJobs, account: AccountId, job: JobId) {
         let mut state = self.state.lock();
         if let Some(month) = state.doubted.insert(job, allowed.month) {
             state.give_back(account, month, 1);
@@ -236,17 +241,17 @@ impl Quotas {
     }
 }
 
-impl Allowed {
+impl AllowedJobs {
     /// Returns how many of an account's `jobs` may be made: all of them if its plan has no quota.
     /// The error is the time to wait if that is not known yet.
     pub(super) fn take(&mut self, account: AccountId, jobs: usize) -> Result<usize, Duration> {
         match self.shares.get_mut(&account) {
-            Some(Share::Jobs(left)) => {
+            Some(JobShare::Jobs(left)) => {
                 let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(jobs);
                 *left -= taken as u64;
                 Ok(taken)
             }
-            Some(Share::Later(wait)) if jobs > 0 => Err(*wait),
+            Some(JobShare::Later(wait)) if jobs > 0 => Err(*wait),
             _ => Ok(jobs),
         }
     }
@@ -258,7 +263,7 @@ impl Allowed {
 }
 
 /// Logs once per month that an account has used up its quota.
-fn tell(wanted: &Wanted, granted: &Granted) {
+fn tell(wanted: &WantedJobs, granted: &GrantedJobs) {
     if granted.newly_exhausted {
         QUOTAS_EXHAUSTED.add(1);
         let (account, quota) = (wanted.account, wanted.quota);
@@ -273,7 +278,7 @@ mod tests {
     const LAST: &str = "2030-01-31T23:59:59Z";
 
     fn due(account: AccountId, jobs: u32) -> DueJobs {
-        let wanted = [(account, Wanted { account, quota: 100, jobs })].into();
+        let wanted = [(account, WantedJobs { account, quota: 100, jobs })].into();
         DueJobs { wanted, unknown: BTreeSet::new() }
     }
 
@@ -286,7 +291,7 @@ mod tests {
     fn reserved_jobs_are_taken_first_and_can_be_given_back() {
         let (quotas, account, now) = quotas();
         let (allowed, wanted) = quotas.take_reserved(now, &due(account, 3));
-        assert_eq!((allowed.shares[&account], wanted[0].jobs), (Share::Jobs(0), 3));
+        assert_eq!((allowed.shares[&account], wanted[0].jobs), (JobShare::Jobs(0), 3));
         quotas.give_back(&allowed, account, 5);
         let (mut allowed, wanted) = quotas.take_reserved(now, &due(account, 3));
         assert_eq!((allowed.take(account, 2), allowed.take(account, 2)), (Ok(2), Ok(1)));
@@ -307,9 +312,9 @@ mod tests {
         assert_eq!(wanted.len(), 1, "what January has left is not February's");
         quotas.give_back(&in_february, account, 3);
         let (late, wanted) = quotas.take_reserved(january, &due(account, 2));
-        assert_eq!((late.shares[&account], wanted.len()), (Share::Jobs(2), 0));
+        assert_eq!((late.shares[&account], wanted.len()), (JobShare::Jobs(2), 0));
         let (next, wanted) = quotas.take_reserved(february, &due(account, 3));
-        assert_eq!((next.shares[&account], wanted.len()), (Share::Jobs(3), 0), "still there");
+        assert_eq!((next.shares[&account], wanted.len()), (JobShare::Jobs(3), 0), "still there");
     }
 
     #[test]
@@ -347,9 +352,9 @@ mod tests {
     fn a_month_that_is_used_up_is_counted_once() {
         let exporter = crate::telemetry::metrics::install();
         let account = AccountId::from_bytes([1; 16]);
-        let wanted = Wanted { account, quota: 100, jobs: 3 };
+        let wanted = WantedJobs { account, quota: 100, jobs: 3 };
         for newly_exhausted in [false, true, false] {
-            tell(&wanted, &Granted { account, jobs: 0, reserved: 100, newly_exhausted });
+            tell(&wanted, &GrantedJobs { account, jobs: 0, reserved: 100, newly_exhausted });
         }
         let text = exporter.render();
         assert!(text.contains("\npunctual_quotas_exhausted_total 1\n"), "{text}");

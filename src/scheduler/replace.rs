@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Context;
+use super::SchedulerContext;
 use crate::cluster::Replacement;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::shard_assignment::owners;
-use crate::runtime::{Pause, RunError, Worker};
+use crate::runtime::{LoopPause, RunError, Worker};
 use crate::store::{Leadership, ReplicaLease, ShardLeader};
 
 /// The longest time between two renewals of the lease, and between two searches for dead leaders.
@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// without. If the replica leads, reads the leases of the others, and takes over the shards of
 /// leaders that die while the cluster is away.
 pub struct LeaderReplacer {
-    context: Context,
+    context: SchedulerContext,
     lease_time: Duration,
     /// `true` if the replica takes part in leading shards.
     leads: bool,
@@ -47,7 +47,7 @@ pub struct LeaderReplacer {
 
 impl LeaderReplacer {
     /// A replacer whose lease in the store lasts `lease_time` after each renewal.
-    pub fn new(context: Context, lease_time: Duration, leads: bool) -> Self {
+    pub fn new(context: SchedulerContext, lease_time: Duration, leads: bool) -> Self {
         Self { context, lease_time, leads, away_since: None, replaced: BTreeMap::new() }
     }
 
@@ -117,7 +117,7 @@ impl LeaderReplacer {
 
 #[async_trait]
 impl Worker for LeaderReplacer {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         let without_cluster = !self.context.cluster.is_trusted();
         let without_queue = self.context.queue.is_away();
         let is_cut_off = self.is_cut_off(without_cluster);
@@ -139,6 +139,6 @@ impl Worker for LeaderReplacer {
                 self.replaced = chosen;
             }
         }
-        Ok(Pause::For(EVERY.min(self.lease_time / RENEWALS)))
+        Ok(LoopPause::For(EVERY.min(self.lease_time / RENEWALS)))
     }
 }

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::Context;
+use super::SchedulerContext;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::{Granted, Grants, StoreError, Wanted};
+use crate::store::{GrantedJobs, JobGrants, StoreError, WantedJobs};
 
 /// The maximum number of jobs of an account that are reserved ahead.
 const AHEAD: u32 = 1_000;
@@ -18,25 +18,25 @@ const WHILE: Duration = Duration::from_secs(1);
 const HELD: Duration = Duration::from_millis(250);
 
 /// The answers of the store for a batch, by account.
-pub(super) struct Answers<'a> {
-    context: &'a Context,
+pub(super) struct ReservationAnswers<'a> {
+    context: &'a SchedulerContext,
     now: Timestamp,
-    pub(super) granted: HashMap<AccountId, Granted>,
+    pub(super) granted: HashMap<AccountId, GrantedJobs>,
     /// The time until the next try, for some of the other accounts.
     pub(super) waits: HashMap<AccountId, Duration>,
     /// `true` if the store has failed.
     pub(super) failed: bool,
 }
 
-impl<'a> Answers<'a> {
-    pub(super) fn new(context: &'a Context, now: Timestamp) -> Self {
+impl<'a> ReservationAnswers<'a> {
+    pub(super) fn new(context: &'a SchedulerContext, now: Timestamp) -> Self {
         Self { context, now, granted: HashMap::new(), waits: HashMap::new(), failed: false }
     }
 
     /// Reserves jobs for all accounts at once. Returns the accounts whose counter is locked.
-    pub(super) async fn ask(&mut self, wanted: &[Wanted]) -> Vec<AccountId> {
+    pub(super) async fn ask(&mut self, wanted: &[WantedJobs]) -> Vec<AccountId> {
         match self.context.store.reserve_jobs(self.now, AHEAD, wanted).await {
-            Ok(Grants { granted, held }) => {
+            Ok(JobGrants { granted, held }) => {
                 self.granted.extend(granted.into_iter().map(|granted| (granted.account, granted)));
                 held
             }
@@ -48,7 +48,7 @@ impl<'a> Answers<'a> {
     }
 
     /// Starts the count of the accounts' jobs, and reserves again for those that are counted soon.
-    pub(super) async fn count(&mut self, wanted: &[Wanted], patience: Duration) {
+    pub(super) async fn count(&mut self, wanted: &[WantedJobs], patience: Duration) {
         let Self { context, now, .. } = *self;
         let accounts: Vec<_> = wanted.iter().map(|wanted| wanted.account).collect();
         self.waits.extend(accounts.iter().map(|account| (*account, WHILE)));
@@ -66,7 +66,7 @@ impl<'a> Answers<'a> {
 
     /// Waits for locked counters, one after the other. Waiters get a counter in the order of their
     /// arrival, so users that keep one busy cannot starve the leader.
-    pub(super) async fn wait_for(&mut self, held: impl Iterator<Item = &Wanted>) {
+    pub(super) async fn wait_for(&mut self, held: impl Iterator<Item = &WantedJobs>) {
         let Self { context, now, .. } = *self;
         let end = context.clock.monotonic() + HELD;
         for wanted in held {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::watch;
 
-use super::Context;
-use super::fire::Rules;
-use super::index::{Comparison, apply_hints, rebuild};
+use super::SchedulerContext;
+use super::fire::FiringRules;
+use super::index::{IndexComparison, apply_hints, rebuild};
 use crate::cluster::{Term, Terms};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
-use crate::queue::{Due, Index, OwnedSchedule, QueueError};
-use crate::runtime::faults::Point;
+use crate::queue::{DueTicks, IndexAnswer, OwnedSchedule, QueueError};
+use crate::runtime::faults::FaultPoint;
 use crate::runtime::{Random, RunError};
 use crate::store::Fence;
 use crate::telemetry::metrics::{ELECTIONS, HIGHEST_EPOCH};
@@ -46,7 +46,7 @@ pub(super) struct ShardLeadership {
     pub(super) shard: ShardId,
     pub(super) term: Term,
     hold: WriteRight,
-    comparison: Comparison,
+    comparison: IndexComparison,
     /// The time up to which due entries have been read.
     brought_up_to: Option<Timestamp>,
     /// The time at which the shard is served again, if no hint arrives first.
@@ -77,8 +77,8 @@ enum WriteRight {
 /// The resources that all shards of a leader share.
 #[derive(Clone, Copy)]
 pub(super) struct LeaderParts<'a> {
-    pub(super) context: &'a Context,
-    pub(super) rules: &'a Rules,
+    pub(super) context: &'a SchedulerContext,
+    pub(super) rules: &'a FiringRules,
     pub(super) terms: &'a watch::Receiver<Terms>,
     pub(super) random: &'a Random,
 }
@@ -116,7 +116,7 @@ impl LeaderParts<'_> {
 impl ShardLeadership {
     /// A shard of a new term.
     pub(super) fn new(shard: ShardId, term: Term, now: Timestamp) -> Self {
-        let comparison = Comparison::urgent(now);
+        let comparison = IndexComparison::urgent(now);
         Self {
             shard,
             term,
@@ -160,7 +160,7 @@ impl ShardLeadership {
         let served = AssertUnwindSafe(self.take_over_or_look(parts, now, turn));
         let served = served.catch_unwind().await;
         match served.unwrap_or_else(|_| Err("serving a shard panicked".into())) {
-            Ok(Due { schedules, next }) => {
+            Ok(DueTicks { schedules, next }) => {
                 let longest = now.plus(LONGEST_REST);
                 self.due = next.map_or(longest, |next| next.min(longest));
                 let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent;
@@ -225,7 +225,7 @@ impl ShardLeadership {
         parts: LeaderParts<'_>,
         now: Timestamp,
         turn: ShardTurn,
-    ) -> Result<Due, RunError> {
+    ) -> Result<DueTicks, RunError> {
         // This is checked now: the term may have been renewed or ended while other shards were
         // served.
         let is_there = self.is_there(parts);
@@ -241,7 +241,7 @@ impl ShardLeadership {
             }
             _ => now.plus(LOOK_AGAIN),
         };
-        Ok(Due { schedules: Vec::new(), next: Some(next) })
+        Ok(DueTicks { schedules: Vec::new(), next: Some(next) })
     }
 
     /// Takes over the shard, unless the term is not trusted or another replica was faster. Returns
@@ -265,7 +265,7 @@ impl ShardLeadership {
             }
             (false, _) => return Ok(now.plus(LOOK_AGAIN)),
         };
-        Point::BeforeRaise.reach();
+        FaultPoint::BeforeRaise.reach();
         if matches!(self.hold, WriteRight::Coming { .. }) {
             self.hold = WriteRight::Coming { is_asked: true };
         }
@@ -277,7 +277,7 @@ impl ShardLeadership {
             self.hold = WriteRight::Overtaken(self.term.trusted_until);
             return Ok(now.plus(LOOK_AGAIN));
         };
-        Point::AfterRaise.reach();
+        FaultPoint::AfterRaise.reach();
         let fence = Fence { shard, epoch };
         self.hold = WriteRight::Taken(fence);
         ELECTIONS.add(1);
@@ -286,8 +286,8 @@ impl ShardLeadership {
         // The index of the previous leader remains in use while it is compared with the store page
         // by page, so ticks do not wait until a large index is rebuilt. The comparison is set first
         // because `adopt` may take effect although its response is lost.
-        self.comparison = Comparison::urgent(now);
-        if !matches!(context.queue.adopt(shard, epoch).await, Ok(Index::Own(()))) {
+        self.comparison = IndexComparison::urgent(now);
+        if !matches!(context.queue.adopt(shard, epoch).await, Ok(IndexAnswer::Own(()))) {
             self.rebuild(context, fence, now).await?;
         }
         Ok(now)
@@ -297,13 +297,13 @@ impl ShardLeadership {
     /// previous leader still owns the index and may receive the hints of changes that users make.
     async fn rebuild(
         &mut self,
-        context: &Context,
+        context: &SchedulerContext,
         fence: Fence,
         now: Timestamp,
     ) -> Result<(), RunError> {
         match rebuild(context, fence).await? {
-            Index::Own(()) => self.comparison = Comparison::urgent(now),
-            Index::Foreign => self.step_down(fence),
+            IndexAnswer::Own(()) => self.comparison = IndexComparison::urgent(now),
+            IndexAnswer::Foreign => self.step_down(fence),
         }
         Ok(())
     }
@@ -321,7 +321,7 @@ impl ShardLeadership {
         fence: Fence,
         now: Timestamp,
         ShardTurn { is_long, is_through, most }: ShardTurn,
-    ) -> Result<Due, RunError> {
+    ) -> Result<DueTicks, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if apply_hints(context, fence).await? {
             self.comparison.urge(now);
@@ -334,10 +334,10 @@ impl ShardLeadership {
         }
         let after = self.brought_up_to.filter(|_| !is_through);
         let due = context.queue.due(shard, fence.epoch, (after, now), most).await?;
-        let Index::Own(mut due) = due else {
+        let IndexAnswer::Own(mut due) = due else {
             tracing::info!(%shard, "due index missing or of another leader, rebuilding it");
             self.rebuild(context, fence, now).await?;
-            return Ok(Due { schedules: Vec::new(), next: Some(now) });
+            return Ok(DueTicks { schedules: Vec::new(), next: Some(now) });
         };
         self.brought_up_to = Some(now);
         if due.schedules.len() == most
@@ -352,7 +352,7 @@ impl ShardLeadership {
 
 /// Returns the epoch of a shard if the store has recorded this replica as its leader.
 async fn recorded_epoch(
-    context: &Context,
+    context: &SchedulerContext,
     shard: ShardId,
     now: Timestamp,
 ) -> Result<Option<Epoch>, RunError> {

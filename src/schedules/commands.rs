@@ -5,7 +5,7 @@ use super::{CommandError, Schedules};
 use crate::domain::call::Call;
 use crate::domain::job::{Job, Trigger};
 use crate::domain::{AccountId, JobId, ScheduleId};
-use crate::store::{Cancelled, NewJob, Retried, Triggered};
+use crate::store::{Cancelled, NewJob, RetryResult, TriggerResult};
 use crate::telemetry::traces::{JobSubject, MadeSpan};
 
 impl Schedules {
@@ -46,15 +46,15 @@ impl Schedules {
             let job = NewJob { id: JobId::new(now, inner.random.bits()), schedule };
             let write = inner.write(account, call, now);
             let mut triggered = inner.store.create_job(&write, &job, quota).await?;
-            if triggered == Triggered::Uncounted {
+            if triggered == TriggerResult::Uncounted {
                 inner.count_month(account, now).await?;
                 triggered = inner.store.create_job(&write, &job, quota).await?;
             }
             match triggered {
-                Triggered::Created(ticket) => inner.start(&[ticket]).await,
-                Triggered::NoSuchSchedule => return Err(CommandError::NoSuchSchedule),
-                Triggered::Uncounted => return Err(CommandError::Uncounted),
-                Triggered::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
+                TriggerResult::Created(ticket) => inner.start(&[ticket]).await,
+                TriggerResult::NoSuchSchedule => return Err(CommandError::NoSuchSchedule),
+                TriggerResult::Uncounted => return Err(CommandError::Uncounted),
+                TriggerResult::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
             }
             Ok(job.id)
         });
@@ -79,17 +79,17 @@ impl Schedules {
             let id = JobId::new(now, inner.random.bits());
             let write = inner.write(account, call, now);
             let mut retried = inner.store.retry_job(&write, of, id, quota).await?;
-            if retried == Retried::Uncounted {
+            if retried == RetryResult::Uncounted {
                 inner.count_month(account, now).await?;
                 retried = inner.store.retry_job(&write, of, id, quota).await?;
             }
             match retried {
-                Retried::Uncounted => return Err(CommandError::Uncounted),
-                Retried::Created(ticket) => inner.start(&[ticket]).await,
-                Retried::NotFound => return Err(CommandError::NoSuchJob),
-                Retried::Unfinished => return Err(CommandError::JobUnfinished),
-                Retried::ScheduleGone => return Err(CommandError::NoSuchSchedule),
-                Retried::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
+                RetryResult::Uncounted => return Err(CommandError::Uncounted),
+                RetryResult::Created(ticket) => inner.start(&[ticket]).await,
+                RetryResult::NotFound => return Err(CommandError::NoSuchJob),
+                RetryResult::Unfinished => return Err(CommandError::JobUnfinished),
+                RetryResult::ScheduleGone => return Err(CommandError::NoSuchSchedule),
+                RetryResult::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
             }
             Ok(id)
         });

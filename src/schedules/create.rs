@@ -10,7 +10,7 @@ use crate::domain::plan::LimitExceeded;
 use crate::domain::request_body::{Json, JsonError};
 use crate::domain::schedule::{Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
-use crate::store::{Created, NewSchedule};
+use crate::store::{CreationResult, NewSchedule};
 
 /// The maximum number of schedules in a batch.
 pub const LARGEST_BATCH: usize = 1_000;
@@ -107,7 +107,7 @@ impl Schedules {
                 drafts.into_iter().map(|draft| inner.new_schedule(draft, now)).collect();
             let (write, most) = (inner.write(account, call, now), plan.schedules);
             let outcome = inner.store.create_schedules(&write, &schedules, most).await?;
-            if let (Created::TooMany { current }, Some(most)) = (outcome, most) {
+            if let (CreationResult::TooMany { current }, Some(most)) = (outcome, most) {
                 let requested = schedules.len() as u64;
                 return Err(plan.exceeded("schedules", most, Some(current), requested).into());
             }

@@ -36,7 +36,7 @@ impl ScheduleUpdate {
         is_new: bool,
         outbound: &outbound::Client,
     ) -> Result<ScheduleDraft, FieldErrors> {
-        let mut edit = Edit { is_new, errors: FieldErrors::new() };
+        let mut edit = DraftEdit { is_new, errors: FieldErrors::new() };
         let (new, default) = (&mut draft.definition, ScheduleDraft::blank());
         let usual = default.definition;
         edit.required("name", rules::name(self.name), &mut draft.name);
@@ -92,13 +92,13 @@ impl ScheduleUpdate {
 }
 
 /// Writes values over a draft, and collects the errors of those that are wrong.
-struct Edit {
+struct DraftEdit {
     /// `true` if a field without a default has to be given.
     is_new: bool,
     errors: FieldErrors,
 }
 
-impl Edit {
+impl DraftEdit {
     /// Writes a field that has no default.
     fn required<T>(&mut self, name: &str, given: Field<T>, current: &mut T) {
         let given = if self.is_new {

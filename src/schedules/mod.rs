@@ -54,9 +54,9 @@ use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
-use crate::local_executor::Runner;
+use crate::local_executor::LocalRunner;
 use crate::outbound;
-use crate::queue::{Changes, OwnedSchedule, SharedQueue};
+use crate::queue::{OwnedSchedule, ShardChanges, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
 use crate::store::{SharedStore, WriteContext};
 
@@ -83,7 +83,7 @@ pub struct ScheduleParts {
     /// The plans of accounts.
     pub plans: Arc<Plans>,
     /// The executor that runs jobs without the queue, if this replica has one.
-    pub runner: Option<Arc<dyn Runner>>,
+    pub runner: Option<Arc<dyn LocalRunner>>,
 }
 
 impl Schedules {
@@ -122,7 +122,7 @@ impl ScheduleParts {
         for of_shard in schedules.chunk_by(|a, b| a.0 == b.0) {
             let member = |(_, id): &(_, ScheduleId)| OwnedSchedule { schedule: *id, account };
             let members: Vec<_> = of_shard.iter().map(member).collect();
-            if let Err(error) = self.queue.hint(of_shard[0].0, &Changes::of(members)).await {
+            if let Err(error) = self.queue.hint(of_shard[0].0, &ShardChanges::of(members)).await {
                 tracing::warn!(%error, "could not send a hint about changed schedules");
             }
         }

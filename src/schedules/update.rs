@@ -8,21 +8,21 @@ use crate::domain::call::Call;
 use crate::domain::request_body::Field;
 use crate::domain::schedule::{PauseNote, SKIP_COUNT_CAP, Schedule, UnreadableFields};
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
-use crate::store::{Change, Changed, Expected, TickRange};
+use crate::store::{ExpectedState, ScheduleChangeResult, ScheduleState, TickRange};
 
 /// The maximum number of tries of a change when other writers change the schedule first.
 const TRIES: usize = 5;
 
 /// The requested change of a schedule.
 #[derive(Clone, Debug)]
-enum Wish {
+enum RequestedChange {
     Update(Box<ScheduleUpdate>),
     Switch(bool),
     /// Switches off, with a note.
     Pause(String),
 }
 
-impl Wish {
+impl RequestedChange {
     /// Returns the secret fields that the change sets, including those set to `null`.
     fn gives(&self) -> UnreadableFields {
         match self {
@@ -71,7 +71,9 @@ impl Schedules {
     ) -> Result<Schedule, CommandError> {
         // A request that is not valid for one schedule is not valid for any.
         match request.clone().apply(ScheduleDraft::blank(), &self.0.outbound) {
-            Ok(_) => self.change(account, call, id, Wish::Update(Box::new(request))).await,
+            Ok(_) => {
+                self.change(account, call, id, RequestedChange::Update(Box::new(request))).await
+            }
             Err(errors) => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -86,7 +88,7 @@ impl Schedules {
     ) -> Result<Schedule, CommandError> {
         let mut errors = FieldErrors::new();
         match request.enabled.required("enabled", &mut errors) {
-            Some(enabled) => self.change(account, call, id, Wish::Switch(enabled)).await,
+            Some(enabled) => self.change(account, call, id, RequestedChange::Switch(enabled)).await,
             None => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -103,8 +105,8 @@ impl Schedules {
         let mut errors = FieldErrors::new();
         let note = rules::pause_note(note).optional("note", &mut errors);
         match errors.unless_any(note) {
-            Ok(Some(note)) => self.change(account, call, id, Wish::Pause(note)).await,
-            Ok(None) => self.change(account, call, id, Wish::Switch(false)).await,
+            Ok(Some(note)) => self.change(account, call, id, RequestedChange::Pause(note)).await,
+            Ok(None) => self.change(account, call, id, RequestedChange::Switch(false)).await,
             Err(errors) => Err(self.refuse(account, id, errors).await),
         }
     }
@@ -128,7 +130,7 @@ impl Schedules {
         account: AccountId,
         call: Call,
         id: ScheduleId,
-        wish: Wish,
+        wish: RequestedChange,
     ) -> Result<Schedule, CommandError> {
         let inner = self.0.clone();
         self.run(async move {
@@ -138,9 +140,9 @@ impl Schedules {
                 let current = found.ok_or(CommandError::NoSuchSchedule)?;
                 let (draft, given) = (ScheduleDraft::of(&current), wish.gives());
                 let draft = match wish.clone() {
-                    Wish::Update(request) => request.apply(draft, &inner.outbound)?,
-                    Wish::Switch(is_enabled) => ScheduleDraft { is_enabled, ..draft },
-                    Wish::Pause(_) => ScheduleDraft { is_enabled: false, ..draft },
+                    RequestedChange::Update(request) => request.apply(draft, &inner.outbound)?,
+                    RequestedChange::Switch(is_enabled) => ScheduleDraft { is_enabled, ..draft },
+                    RequestedChange::Pause(_) => ScheduleDraft { is_enabled: false, ..draft },
                 };
                 let redefined = is_redefined(&current, &draft, given)?;
                 let now = inner.clock.now();
@@ -153,15 +155,15 @@ impl Schedules {
                 let change = inner.work_out(&current, draft, redefined, wish.action(), now);
                 let write = inner.write(account, call, now);
                 match inner.store.change_schedule(&write, id, &change).await? {
-                    Changed::Done(tickets) => {
+                    ScheduleChangeResult::Done(tickets) => {
                         inner.start(&tickets).await;
                         if change.next_tick != current.next_tick {
                             inner.hint(account, &[id]).await;
                         }
                         return Ok(changed(current, change, now));
                     }
-                    Changed::Stale => {}
-                    Changed::NotFound => return Err(CommandError::NoSuchSchedule),
+                    ScheduleChangeResult::Stale => {}
+                    ScheduleChangeResult::NotFound => return Err(CommandError::NoSuchSchedule),
                 }
             }
             Err(CommandError::Contended)
@@ -178,15 +180,15 @@ impl ScheduleParts {
         redefined: bool,
         action: Action,
         now: Timestamp,
-    ) -> Change {
+    ) -> ScheduleState {
         let (old, new) = (&current.definition, &draft.definition);
         let retimed = (&old.cron_expression, &old.timezone)
             != (&new.cron_expression, &new.timezone)
             || current.is_enabled != draft.is_enabled;
         let new_id = || VersionId::new(now, self.random.bits());
-        Change {
+        ScheduleState {
             action,
-            expected: Expected { revision: current.revision, next_tick: current.next_tick },
+            expected: ExpectedState { revision: current.revision, next_tick: current.next_tick },
             version: redefined.then(|| draft.version(new_id())),
             is_enabled: draft.is_enabled,
             pause,
@@ -243,7 +245,7 @@ fn superseded(current: &Schedule, now: Timestamp) -> Option<TickRange> {
 }
 
 /// Returns the schedule's state right after a change.
-fn changed(current: Schedule, change: Change, now: Timestamp) -> Schedule {
+fn changed(current: Schedule, change: ScheduleState, now: Timestamp) -> Schedule {
     let (version, definition, unreadable) = match change.version {
         Some(version) => (version.id, version.definition, UnreadableFields::default()),
         None => (current.version, current.definition, current.unreadable),

@@ -46,14 +46,15 @@ pub mod sqlite;
 mod transfer;
 
 pub use contract::accounts::{
-    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Rotated, Rotation, Usage,
+    Account, AccountStore, AccountUsage, KeyCreated, KeyUse, KnownKey, NewKey, Rotation,
+    RotationResult,
 };
 pub use contract::alert_claims::{
     ClaimedDeliveries, ClaimedDelivery, DeliveryClaim, DeliveryContent, TryEnd, TryOutcome,
 };
 pub use contract::alerts::{
     AlertStore, AlertWork, DELIVERIES_KEPT, Delivery, DeliveryPage, DeliveryQuery, DeliveryTry,
-    Redelivered, Relayed, WAITING_COUNTED,
+    Redelivered, RelayResult, WAITING_COUNTED,
 };
 pub use contract::audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
 pub use contract::channels::{
@@ -61,11 +62,11 @@ pub use contract::channels::{
     TESTS_PER_HOUR, TryAllowed,
 };
 pub use contract::claims::{
-    Aborts, Claim, ClaimStore, Claimed, ClaimedRun, Claims, Committed, Completion, End, ExecutorId,
-    Fate, HeldClaim, LATE_OF_EACH, LATEST_EFFECT, Unreadable,
+    AttemptEnd, Claim, ClaimStore, Claimed, ClaimedRun, Claims, Committed, Completion,
+    CompletionResult, ExecutorId, HeldClaim, JobsToAbort, LATE_OF_EACH, LATEST_EFFECT, Unreadable,
 };
 pub use contract::deletion::{
-    DeletedAccount, DeletedPlace, DeletionStore, Erased, SETTLED, SkipPlace, StoredMonth,
+    DeletedAccount, DeletedPlace, DeletionStore, ErasureResult, SETTLED, SkipPlace, StoredMonth,
     StoredSkip, StoredVersion,
 };
 pub use contract::error::{StoreError, StoreErrorKind};
@@ -75,28 +76,30 @@ pub use contract::firing::{
 pub use contract::hours::{HOURS_KEPT, HourStore};
 pub use contract::idempotency::{ANSWERS_KEPT, IdempotencyStore, Receipt, Reservation, Reserved};
 pub use contract::identities::{Identity, IdentityLink, IdentityStore};
-pub use contract::jobs::{Cancelled, JobPage, JobQuery, JobStore, NewJob, Retried, Triggered};
+pub use contract::jobs::{
+    Cancelled, JobPage, JobQuery, JobStore, NewJob, RetryResult, TriggerResult,
+};
 pub use contract::leadership::{Leadership, LeadershipStore, ReplicaLease, ShardLeader};
 pub use contract::preferences::{
     AttachedChannel, ChannelUses, NewPreference, PreferenceSet, PreferenceStore, StoredPreference,
 };
-pub use contract::quotas::{Granted, Grants, QuotaStore, UsedUp, Wanted};
+pub use contract::quotas::{GrantedJobs, JobGrants, QuotaStore, UsedUp, WantedJobs};
 pub use contract::schedules::{
-    AuthoredVersion, Change, Changed, Created, Expected, NewSchedule, NewVersion, RecurrenceCount,
-    SchedulePage, ScheduleQuery, ScheduleSort, ScheduleStore, SkipPage, SkipQuery, SortField,
-    SortValue, TickRange, VersionPage,
+    AuthoredVersion, CreationResult, ExpectedState, NewSchedule, NewVersion, RecurrenceCount,
+    ScheduleChangeResult, SchedulePage, ScheduleQuery, ScheduleSort, ScheduleState, ScheduleStore,
+    SkipPage, SkipQuery, SortField, SortValue, TickRange, VersionPage,
 };
 pub use contract::secrets::{KeyProof, Resealed, SealedTable, SecretStore};
 pub use contract::signing::{KnownSecret, NewSecret, SigningStore};
-pub use contract::upkeep::{CurrentLeader, ShardRecord, Upkeep, UpkeepStore, Waiting};
+pub use contract::upkeep::{CurrentLeader, PrunedRows, ShardRecord, UpkeepStore, WaitingJobs};
 pub use contract::users::{
-    AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
-    NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User, UserCreated,
-    UserStore,
+    AccountMember, Invitation, JoinedAccount, MemberChange, MemberChanged, Membership,
+    NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User,
+    UserCreated, UserStore,
 };
 pub use corrupt_rows::signing_secret_unreadable;
 pub use encryption::cipher::{OpenError, Sealer};
-pub use transfer::copy::{NextTicks, Page, RowKey, Table};
+pub use transfer::copy::{CopiedPage, NextTicks, RowKey, Table};
 
 use crate::domain::audit::Author;
 use crate::domain::call::Idempotency;

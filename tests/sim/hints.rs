@@ -6,7 +6,7 @@ use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapP
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{ScheduleId, Timestamp, VersionId};
-use punctual::queue::{Changes, OwnedSchedule, Queue};
+use punctual::queue::{OwnedSchedule, Queue, ShardChanges};
 use punctual::runtime::Worker;
 use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 
@@ -85,7 +85,7 @@ async fn fires(cause: Cause) -> bool {
         Cause::Error => world.process().gate.arm_at("take_hints", Fault::AnswerLost),
         Cause::Mark => {
             let queue = world.process().queue.clone();
-            queue.hint(SHARD, &Changes::all()).await.expect("hinted");
+            queue.hint(SHARD, &ShardChanges::all()).await.expect("hinted");
         }
     }
     // The first run may fail. The second one completes the comparison.
@@ -178,7 +178,7 @@ async fn hints_to_the_leader_before_are_not_lost_while_the_index_is_built() {
         let new = schedule(shard, shard.0.into(), now, tick);
         schedules.push(new.id);
         let member = OwnedSchedule { schedule: new.id, account: world.account };
-        let told = Changes { all: false, schedules: vec![member] };
+        let told = ShardChanges { all: false, schedules: vec![member] };
         sqlite.create_schedules(&world.write(), &[new], None).await.expect("created");
         queue.hint(shard, &told).await.expect("told");
     }

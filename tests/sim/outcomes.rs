@@ -11,7 +11,7 @@ use punctual::domain::{JobId, Timestamp};
 use punctual::runtime::{Clock, Random, Worker};
 use punctual::scheduler::JobRescuer;
 use punctual::store::{
-    Claim, ClaimStore, Committed, Completion, ExecutorId, Fate, JobStore, NewJob,
+    Claim, ClaimStore, Committed, Completion, CompletionResult, ExecutorId, JobStore, NewJob,
 };
 use tokio::time::timeout;
 
@@ -61,7 +61,7 @@ impl Rows {
         self.most.fetch_max(commits, Ordering::SeqCst);
         live_for(LOCK_TIMEOUT).await;
         self.commits.fetch_sub(1, Ordering::SeqCst);
-        let fates = vec![Fate::Busy; completions.len()];
+        let fates = vec![CompletionResult::Busy; completions.len()];
         Some(Committed { fates, ..Committed::default() })
     }
 }

@@ -14,8 +14,8 @@ use punctual::domain::secret_key::SecretKey;
 use punctual::executor::{self, Executor, ExecutorSettings};
 use punctual::notify::{self, Notifier};
 use punctual::outbound;
-use punctual::runtime::{Clock, Pause, Random, RunError, Tasks, Worker};
-use punctual::scheduler::{Context, JobRescuer, Leader};
+use punctual::runtime::{Clock, LoopPause, Random, RunError, Tasks, Worker};
+use punctual::scheduler::{JobRescuer, Leader, SchedulerContext};
 use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{ServerLock, SqliteStore};
 use punctual::store::{Sealer, SharedStore};
@@ -67,7 +67,7 @@ pub struct Process {
     /// Leaders that were replaced without knowing it.
     pub zombies: Vec<Leader>,
     pub tasks: Tasks,
-    pub context: Context,
+    pub context: SchedulerContext,
     random: Random,
     _lock: ServerLock,
 }
@@ -81,7 +81,7 @@ fn client(clock: &Clock, tasks: &Tasks) -> outbound::Client {
 
 /// Creates the executor.
 fn executing(
-    context: &Context,
+    context: &SchedulerContext,
     client: &outbound::Client,
     random: &Random,
     tasks: &Tasks,
@@ -104,7 +104,7 @@ fn executing(
 
 /// Creates the commands of users.
 fn commands(
-    context: &Context,
+    context: &SchedulerContext,
     outbound: outbound::Client,
     executor: &Executor,
     random: &Random,
@@ -127,7 +127,7 @@ fn commands(
 fn memberships(
     outside: &Outside,
     shared: &Arc<RecordedQueue>,
-    parts: &Context,
+    parts: &SchedulerContext,
     with: (&Arc<Gate>, &Random, &Tasks),
 ) -> Vec<Membership> {
     let Some(etcd) = &outside.etcd else { return Vec::new() };
@@ -176,7 +176,7 @@ impl Process {
         let shared = Arc::<RecordedQueue>::default();
         let mut queue = Arc::new(GatedQueue::new(gate.clone(), shared.clone()));
         assert_eq!(store.set_up_shards(SHARDS).await.expect("set up"), SHARDS);
-        let mut context = Context {
+        let mut context = SchedulerContext {
             store,
             queue: queue.clone(),
             cluster: Arc::new(SingleNode::new("sim", SHARDS)),
@@ -229,13 +229,14 @@ impl Process {
 
     /// Creates a leader of the shards that `cluster` assigns to it.
     pub fn leader_in(&self, cluster: SharedCluster, replica: &str) -> Leader {
-        let context = Context { cluster, replica: replica.to_owned(), ..self.context.clone() };
+        let context =
+            SchedulerContext { cluster, replica: replica.to_owned(), ..self.context.clone() };
         Leader::new(context, Arc::default(), self.random.clone())
     }
 
     /// Creates a leader that applies the limits of `plans` and never starts the jobs that it fires.
     pub fn leader_within(&self, plans: Plans) -> Leader {
-        let context = Context { starter: None, ..self.context.clone() };
+        let context = SchedulerContext { starter: None, ..self.context.clone() };
         Leader::new(context, Arc::new(plans), self.random.clone())
     }
 
@@ -251,7 +252,7 @@ impl Process {
     /// not affected, so this cannot be the first replica.
     pub fn replace(&mut self, place: usize) {
         let Some(etcd) = &self.outside.etcd else { return };
-        let parts = Context { starter: None, ..self.context.clone() };
+        let parts = SchedulerContext { starter: None, ..self.context.clone() };
         let servers = (etcd.clone(), self.shared.clone());
         let with = (&self.gate, &self.random, &self.tasks);
         let member = Membership::join(place, servers, &parts, with);
@@ -299,7 +300,7 @@ async fn open(file: &Path, random: &Random) -> Arc<SqliteStore> {
 /// Runs a worker until it has nothing to do.
 pub async fn run(worker: &mut dyn Worker, clock: &Clock) -> Result<(), RunError> {
     for _ in 0..1_000 {
-        if worker.run_once(clock.now()).await? != Pause::None {
+        if worker.run_once(clock.now()).await? != LoopPause::None {
             return Ok(());
         }
     }

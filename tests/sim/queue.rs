@@ -8,7 +8,8 @@ use punctual::domain::Timestamp;
 use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::queue::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, QueueError, RateVerdict, Result, Window,
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, Queue, QueueError, RateVerdict, RateWindow,
+    Result, ShardChanges,
 };
 use tokio::sync::Notify;
 
@@ -98,8 +99,8 @@ macro_rules! gated {
 
 #[async_trait]
 impl Queue for GatedQueue {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
-        gated!(self.adopt(shard, epoch), hidden: Index::Own(()))
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
+        gated!(self.adopt(shard, epoch), hidden: IndexAnswer::Own(()))
     }
 
     async fn rebuild(
@@ -107,8 +108,8 @@ impl Queue for GatedQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
-        gated!(self.rebuild(shard, epoch, entries), hidden: Index::Own(()))
+    ) -> Result<IndexAnswer<()>> {
+        gated!(self.rebuild(shard, epoch, entries), hidden: IndexAnswer::Own(()))
     }
 
     async fn set_due(
@@ -116,8 +117,8 @@ impl Queue for GatedQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
-        gated!(self.set_due(shard, epoch, entries), hidden: Index::Own(()))
+    ) -> Result<IndexAnswer<()>> {
+        gated!(self.set_due(shard, epoch, entries), hidden: IndexAnswer::Own(()))
     }
 
     async fn due(
@@ -126,16 +127,16 @@ impl Queue for GatedQueue {
         epoch: Epoch,
         (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
-        gated!(self.due(shard, epoch, (after, now), limit), hidden: Index::Own(Due::default()))
+    ) -> Result<IndexAnswer<DueTicks>> {
+        gated!(self.due(shard, epoch, (after, now), limit), hidden: IndexAnswer::Own(DueTicks::default()))
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         gated!(self.hint(shard, changes))
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
-        gated!(self.take_hints(shard, limit), hidden: Changes::default())
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
+        gated!(self.take_hints(shard, limit), hidden: ShardChanges::default())
     }
 
     async fn push(&self, tickets: &[Ticket]) -> Result<()> {
@@ -162,13 +163,13 @@ impl Queue for GatedQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         gated!(self.count(subject, windows, now))
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         gated!(self.give_back(subject, windows, now))
     }
 

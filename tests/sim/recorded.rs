@@ -10,7 +10,8 @@ use punctual::domain::{JobId, Timestamp};
 use punctual::queue::fallback::LocalQueue;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, Window,
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, Queue, RateVerdict, RateWindow, Result,
+    ShardChanges,
 };
 use tokio::sync::Notify;
 
@@ -70,7 +71,7 @@ impl LocalQueue for RecordedQueue {
 
 #[async_trait]
 impl Queue for RecordedQueue {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         self.inner.adopt(shard, epoch).await
     }
 
@@ -79,7 +80,7 @@ impl Queue for RecordedQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.inner.rebuild(shard, epoch, entries).await
     }
 
@@ -88,7 +89,7 @@ impl Queue for RecordedQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.inner.set_due(shard, epoch, entries).await
     }
 
@@ -98,15 +99,15 @@ impl Queue for RecordedQueue {
         epoch: Epoch,
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         self.inner.due(shard, epoch, span, limit).await
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         self.inner.hint(shard, changes).await
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
         self.inner.take_hints(shard, limit).await
     }
 
@@ -141,13 +142,13 @@ impl Queue for RecordedQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         self.inner.count(subject, windows, now).await
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         self.inner.give_back(subject, windows, now).await
     }
 

@@ -16,7 +16,7 @@ use punctual::domain::shard::ShardId;
 use punctual::domain::shard_assignment::owners;
 use punctual::queue::fallback::FallbackQueue;
 use punctual::runtime::{Clock, Random, RunError, Tasks, Worker};
-use punctual::scheduler::{Context, Leader, LeaderReplacer};
+use punctual::scheduler::{Leader, LeaderReplacer, SchedulerContext};
 use tokio::sync::watch;
 
 use crate::gate::Gate;
@@ -143,7 +143,7 @@ impl Cluster for Seat {
 /// A replica's place in the cluster.
 pub struct Membership {
     /// The dependencies of the replica's loops.
-    pub context: Context,
+    pub context: SchedulerContext,
     /// Its way to the shared queue.
     pub queue: Arc<GatedQueue>,
     /// The queue that replaces the shared one.
@@ -160,7 +160,7 @@ impl Membership {
     pub fn join(
         place: usize,
         (etcd, shared): (Arc<Etcd>, Arc<RecordedQueue>),
-        parts: &Context,
+        parts: &SchedulerContext,
         (gate, random, tasks): (&Arc<Gate>, &Random, &Tasks),
     ) -> Self {
         let queue = Arc::new(GatedQueue::new(gate.clone(), shared));
@@ -168,7 +168,7 @@ impl Membership {
         let clock = parts.clock.clone();
         let seat = Arc::new(Seat(Trust::new(clock.clone())));
         let fallback = FallbackQueue::start(queue.clone(), own.clone(), place == 0, clock, tasks);
-        let context = Context {
+        let context = SchedulerContext {
             queue: Arc::new(fallback),
             cluster: seat.clone(),
             replica: format!("r{place}-{:08x}", random.bits() & 0xffff_ffff),

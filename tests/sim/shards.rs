@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::domain::ScheduleId;
 use punctual::domain::shard::ShardId;
-use punctual::queue::{Index, Queue};
+use punctual::queue::{IndexAnswer, Queue};
 use punctual::store::{ScheduleStore, UpkeepStore};
 use tokio::time::timeout;
 
@@ -47,7 +47,7 @@ async fn moved_on(world: &mut World, schedules: &[ScheduleId]) -> usize {
     for record in records {
         let epoch = record.leader.expect("led").epoch;
         let due = queue.due(record.shard, epoch, (None, now), 1).await.expect("no fault is armed");
-        waiting += usize::from(!matches!(due, Index::Own(due) if due.schedules.is_empty()));
+        waiting += usize::from(!matches!(due, IndexAnswer::Own(due) if due.schedules.is_empty()));
     }
     fired(world, schedules).await.min(schedules.len() - waiting)
 }

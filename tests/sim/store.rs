@@ -21,28 +21,28 @@ use punctual::domain::{
     UserId, VersionId,
 };
 use punctual::store::{
-    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled,
-    Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
-    DeletedAccount, DeletedPlace, DeletionStore, DueEntry, Erased, ExecutorId, Fence, Fired,
-    Firing, FiringStore, Granted, Grants, HeldClaim, HourStore, IdempotencyStore, JobPage,
-    JobQuery, JobStore, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, Leadership,
-    LeadershipStore, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount,
-    ReplicaLease, Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation,
-    SchedulePage, ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore,
-    SigningStore, SkipPage, SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth,
-    StoredSkip, StoredVersion, Triggered, Upkeep, UpkeepStore, Usage, VersionPage, Waiting, Wanted,
-    WriteContext,
+    Account, AccountStore, AccountUsage, AuditContext, AuditPage, AuditQuery, AuditStore,
+    Cancelled, Candidate, Claim, ClaimStore, Claims, Committed, Completion, CreationResult,
+    DeletedAccount, DeletedPlace, DeletionStore, DueEntry, ErasureResult, ExecutorId, Fence, Fired,
+    Firing, FiringStore, GrantedJobs, HeldClaim, HourStore, IdempotencyStore, JobGrants, JobPage,
+    JobQuery, JobStore, JobsToAbort, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret,
+    Leadership, LeadershipStore, NewJob, NewKey, NewSchedule, NewSecret, PrunedRows, QuotaStore,
+    RecurrenceCount, ReplicaLease, Resealed, Reservation, Reserved, Result, RetryResult, Rotation,
+    RotationResult, ScheduleChangeResult, SchedulePage, ScheduleQuery, ScheduleState,
+    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
+    SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion,
+    TriggerResult, UpkeepStore, VersionPage, WaitingJobs, WantedJobs, WriteContext,
 };
 use punctual::store::{
-    AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
-    NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User, UserCreated,
-    UserStore,
+    AccountMember, Invitation, JoinedAccount, MemberChange, MemberChanged, Membership,
+    NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User,
+    UserCreated, UserStore,
 };
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
-    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, StoredChannel,
-    StoredPreference, TryAllowed, TryEnd,
+    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, RelayResult,
+    StoredChannel, StoredPreference, TryAllowed, TryEnd,
 };
 use punctual::store::{Identity, IdentityLink, IdentityStore};
 
@@ -82,29 +82,29 @@ gated! { AccountStore:
     fn create_account(&self, write: &WriteContext, name: &str, plan: &str) -> bool;
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
-    fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
+    fn usage(&self, id: AccountId, now: Timestamp) -> AccountUsage;
     fn jobs_made(&self, id: AccountId, now: Timestamp) -> u64;
     fn set_plan(&self, write: &WriteContext, plan: &str) -> bool;
     fn set_suspended(&self, write: &WriteContext, suspended: bool) -> bool;
     fn plans_beside(&self, known: &[String]) -> Vec<String>;
     fn create_key(&self, write: &WriteContext, key: &NewKey) -> KeyCreated;
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
-    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Rotated;
+    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> RotationResult;
     fn revoke_key(&self, write: &WriteContext, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
     fn note_key_uses(&self, uses: &[KeyUse]) -> ();
 }
 
 gated! { QuotaStore:
-    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Grants;
-    fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &Wanted) -> Option<Granted>;
+    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[WantedJobs]) -> JobGrants;
+    fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &WantedJobs) -> Option<GrantedJobs>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
     fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
 
 gated! { ScheduleStore:
     fn create_schedules(&self, write: &WriteContext, schedules: &[NewSchedule], most: Option<u64>)
-        -> Created;
+        -> CreationResult;
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
     fn schedules(&self, account: AccountId, query: &ScheduleQuery) -> SchedulePage;
     fn schedule_versions(
@@ -115,14 +115,14 @@ gated! { ScheduleStore:
         limit: u32
     ) -> VersionPage;
     fn recurrences(&self, account: AccountId, limit: u32) -> Vec<RecurrenceCount>;
-    fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &Change) -> Changed;
+    fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &ScheduleState) -> ScheduleChangeResult;
     fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> bool;
     fn skips(&self, account: AccountId, id: ScheduleId, query: &SkipQuery) -> SkipPage;
 }
 
 gated! { JobStore:
-    fn create_job(&self, write: &WriteContext, job: &NewJob, quota: Option<u64>) -> Triggered;
-    fn retry_job(&self, write: &WriteContext, of: JobId, id: JobId, quota: Option<u64>) -> Retried;
+    fn create_job(&self, write: &WriteContext, job: &NewJob, quota: Option<u64>) -> TriggerResult;
+    fn retry_job(&self, write: &WriteContext, of: JobId, id: JobId, quota: Option<u64>) -> RetryResult;
     fn cancel_job(&self, write: &WriteContext, id: JobId) -> Cancelled;
     fn job(&self, account: AccountId, id: JobId) -> Option<(Job, Vec<Attempt>)>;
     fn jobs(&self, account: AccountId, query: &JobQuery) -> JobPage;
@@ -172,7 +172,7 @@ gated! { ClaimStore:
     fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
-    fn aborts(&self) -> Aborts;
+    fn aborts(&self) -> JobsToAbort;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn late_of_each(
         &self,
@@ -215,7 +215,7 @@ gated! { UpkeepStore:
     fn ping(&self) -> ();
     fn time(&self) -> Option<Timestamp>;
     fn prepare(&self, now: Timestamp) -> ();
-    fn prune(&self, before: Timestamp, limit: u32) -> Upkeep;
+    fn prune(&self, before: Timestamp, limit: u32) -> PrunedRows;
     fn short_histories(&self, plan: &str, before: Timestamp, limit: u32) -> Vec<AccountId>;
     fn prune_account(
         &self,
@@ -227,7 +227,7 @@ gated! { UpkeepStore:
     fn prune_keys(&self, before: Timestamp, limit: u32) -> u64;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
-    fn waiting(&self, now: Timestamp, cap: u32) -> Waiting;
+    fn waiting(&self, now: Timestamp, cap: u32) -> WaitingJobs;
 }
 
 gated! { HourStore:
@@ -236,7 +236,7 @@ gated! { HourStore:
 }
 
 gated! { UserStore:
-    fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated;
+    fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &JoinedAccount) -> UserCreated;
     fn user(&self, id: UserId) -> Option<User>;
     fn user_named(&self, email: &EmailAddress) -> Option<User>;
     fn users(&self) -> Vec<User>;
@@ -271,7 +271,7 @@ gated! { IdentityStore:
     fn link_identity(&self, audit_context: &AuditContext, user: UserId, identity: &Identity) -> IdentityLink;
     fn unlink_identities(&self, audit_context: &AuditContext, user: UserId) -> bool;
     fn create_identity_user(&self, audit_context: &AuditContext, user: &NewUser, identity: &Identity,
-        joins: &Joins) -> UserCreated;
+        joins: &JoinedAccount) -> UserCreated;
 }
 
 gated! { AuditStore:
@@ -329,7 +329,7 @@ gated! { DeletionStore:
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
-    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased;
+    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> ErasureResult;
 }
 
 gated! { ChannelStore:
@@ -355,7 +355,7 @@ gated! { PreferenceStore:
 
 gated! { AlertStore:
     fn alert_work(&self, now: Timestamp) -> AlertWork;
-    fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Relayed;
+    fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> RelayResult;
     fn claim_deliveries(&self, claim: &DeliveryClaim) -> ClaimedDeliveries;
     fn release_deliveries(&self, now: Timestamp) -> u64;
     fn complete_tries(&self, now: Timestamp, ends: &[TryEnd]) -> Vec<bool>;

@@ -7,7 +7,7 @@ use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use punctual::domain::signing::SigningSecret;
 use punctual::domain::{AccountId, KeyId, SigningSecretId};
-use punctual::runtime::{Pause, Worker};
+use punctual::runtime::{LoopPause, Worker};
 use punctual::scheduler::{AccountEraser, HistoryPruner, HistoryPrunerSettings};
 use punctual::store::{
     AccountStore, AuditQuery, AuditStore, DeletionStore, KeyCreated, NewKey, NewSecret,
@@ -141,7 +141,7 @@ async fn run_slowly(
     worker: &mut dyn Worker,
     operation: &'static str,
     span: Duration,
-) -> Pause {
+) -> LoopPause {
     let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
     gate.hold(operation);
     let slowly = async {
@@ -170,7 +170,7 @@ async fn upkeep_rests_nine_times_as_long_as_it_took() {
     let mut pruner = HistoryPruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
     // There are more accounts than one round looks at.
     let pause = run_slowly(&mut world, &mut pruner, "prune_account", ms(300)).await;
-    assert_eq!(pause, Pause::For(ms(2_700)));
+    assert_eq!(pause, LoopPause::For(ms(2_700)));
 
     let accounts = accounts(&mut world, UNLIMITED).await;
     let write = WriteContext { account: accounts[0], ..world.write() };
@@ -178,7 +178,7 @@ async fn upkeep_rests_nine_times_as_long_as_it_took() {
     let mut eraser = AccountEraser::new(context);
     for (took, rest) in [(200, 1_800), (2, 100), (9_000, 5_000)] {
         let pause = run_slowly(&mut world, &mut eraser, "erase", ms(took)).await;
-        assert_eq!(pause, Pause::For(ms(rest)), "{took} ms");
+        assert_eq!(pause, LoopPause::For(ms(rest)), "{took} ms");
     }
 }
 

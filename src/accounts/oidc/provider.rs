@@ -43,18 +43,18 @@ struct OidcProviderInner {
     client: Client,
     clock: Clock,
     random: Random,
-    published: Mutex<Published>,
+    published: Mutex<ProviderCache>,
 }
 
 /// The cache of the discovery document and the keys, and the last failure to fetch them.
 #[derive(Default)]
-struct Published {
-    current: Option<Arc<Discovered>>,
+struct ProviderCache {
+    current: Option<Arc<ProviderKeys>>,
     /// The time of the last failure and the failure, if no fetch has succeeded since.
     failed: Option<(Duration, OidcError)>,
 }
 
-struct Discovered {
+struct ProviderKeys {
     metadata: ProviderMetadata,
     keys: JsonWebKeys,
     fetched_at: Duration,
@@ -205,7 +205,7 @@ impl OidcProvider {
     /// Verifies an ID token. If its key is unknown, the keys are fetched again.
     async fn verified(
         &self,
-        discovered: Arc<Discovered>,
+        discovered: Arc<ProviderKeys>,
         token: &str,
         nonce: &str,
     ) -> Result<VerifiedIdentity, OidcError> {
@@ -232,7 +232,7 @@ impl OidcProvider {
     }
 
     /// Returns the discovery document and the keys, from the cache or from the provider.
-    async fn discovered(&self) -> Result<Arc<Discovered>, OidcError> {
+    async fn discovered(&self) -> Result<Arc<ProviderKeys>, OidcError> {
         let mut published = self.0.published.lock().await;
         let now = self.0.clock.monotonic();
         match &published.current {
@@ -250,7 +250,7 @@ impl OidcProvider {
     }
 
     /// Returns newer keys than those of `seen`, unless those were fetched less than 60 seconds ago.
-    async fn refetched(&self, seen: &Arc<Discovered>) -> Result<Arc<Discovered>, OidcError> {
+    async fn refetched(&self, seen: &Arc<ProviderKeys>) -> Result<Arc<ProviderKeys>, OidcError> {
         let mut published = self.0.published.lock().await;
         let now = self.0.clock.monotonic();
         match &published.current {
@@ -262,7 +262,7 @@ impl OidcProvider {
 
     /// Fetches from the provider. The caller holds the lock of the cache, so one request runs at a
     /// time.
-    async fn fetch(&self, published: &mut Published) -> Result<Arc<Discovered>, OidcError> {
+    async fn fetch(&self, published: &mut ProviderCache) -> Result<Arc<ProviderKeys>, OidcError> {
         let now = self.0.clock.monotonic();
         if let Some((at, error)) = &published.failed
             && now.saturating_sub(*at) < AFTER_FAILURE
@@ -272,7 +272,7 @@ impl OidcProvider {
         let fetched = self.in_time(PATIENCE, self.discover()).await;
         match &fetched {
             Ok(discovered) => {
-                *published = Published { current: Some(discovered.clone()), failed: None };
+                *published = ProviderCache { current: Some(discovered.clone()), failed: None };
             }
             Err(error) => {
                 published.failed = Some((self.0.clock.monotonic(), error.clone()));
@@ -281,7 +281,7 @@ impl OidcProvider {
         fetched
     }
 
-    async fn discover(&self) -> Result<Arc<Discovered>, OidcError> {
+    async fn discover(&self) -> Result<Arc<ProviderKeys>, OidcError> {
         let fetched_at = self.0.clock.monotonic();
         let issuer = &self.0.settings.issuer;
         let description = self.document(&discovery::address(issuer)).await?;
@@ -291,7 +291,7 @@ impl OidcProvider {
             let what = format!("{} has no key that verifies ID tokens", metadata.jwks_uri);
             OidcError::Unusable(what)
         })?;
-        Ok(Arc::new(Discovered { metadata, keys, fetched_at }))
+        Ok(Arc::new(ProviderKeys { metadata, keys, fetched_at }))
     }
 
     async fn document(&self, url: &str) -> Result<Vec<u8>, OidcError> {

@@ -1,6 +1,6 @@
 //! The user's display settings for times.
 
-use super::{UserError, Users, Visit};
+use super::{SignedInRequest, UserError, Users};
 use crate::domain::user::TimeDisplay;
 
 impl Users {
@@ -10,7 +10,7 @@ impl Users {
     /// If the store fails.
     pub async fn set_time_display(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         display: TimeDisplay,
     ) -> Result<(), UserError> {
         let context = &self.0.context;

@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::{SignUpMode, UserError, Users, Visit};
+use super::{SignUpMode, SignedInRequest, UserError, Users};
 use crate::accounts::operators::checked_name;
 use crate::accounts::passwords::{Password, PasswordVerdict};
 use crate::domain::token::Token;
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, SessionId, Timestamp, UserId};
 use crate::store::{
-    Account, Joins, NewSession, NewUser, PasswordHash, SessionEnding, User, UserCreated,
+    Account, JoinedAccount, NewSession, NewUser, PasswordHash, SessionEnding, User, UserCreated,
 };
 
 /// The input of a sign-up.
@@ -70,14 +70,14 @@ impl Users {
             (SignUpMode::Invitation, None) => return Err(UserError::InvitationNeeded),
             (_, Some(token)) => {
                 let token: Token = token.parse().map_err(|_| UserError::InvalidLink)?;
-                Joins::Invited(token.digest())
+                JoinedAccount::Invited(token.digest())
             }
             (SignUpMode::Open, None) => {
                 let name = checked_name(sign_up.account);
                 let name = name.map_err(|error| UserError::Name(error.to_string()))?;
                 let id = AccountId::new(now, context.random.bits());
                 let plan = self.0.settings.plan.clone();
-                Joins::New(Account { plan, ..Account::new(id, name, now) })
+                JoinedAccount::New(Account { plan, ..Account::new(id, name, now) })
             }
         };
         let email = sign_up.email.parse()?;
@@ -85,7 +85,7 @@ impl Users {
         let id = UserId::new(now, context.random.bits());
         let password = self.0.passwords.hash(sign_up.password).await?;
         // The link of an invitation was sent to the address.
-        let is_confirmed = matches!(joins, Joins::Invited(_));
+        let is_confirmed = matches!(joins, JoinedAccount::Invited(_));
         let user = NewUser { id, email, password, is_confirmed };
         // The author of the change is the new user.
         let audit_context = self.audit_context_of(id, sign_up.address, now);
@@ -206,7 +206,7 @@ impl Users {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn sign_out_everywhere(&self, visit: &Visit) -> Result<(), UserError> {
+    pub async fn sign_out_everywhere(&self, visit: &SignedInRequest) -> Result<(), UserError> {
         let context = &self.0.context;
         let audit_context = self.audit_context(visit, context.clock.now());
         Ok(context

@@ -9,7 +9,9 @@ use crate::accounts::oidc::{
 use crate::accounts::passwords::Password;
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, Timestamp, UserId};
-use crate::store::{Account, IdentityLink, Joins, NewUser, PasswordHash, User, UserCreated};
+use crate::store::{
+    Account, IdentityLink, JoinedAccount, NewUser, PasswordHash, User, UserCreated,
+};
 
 /// The maximum length of the name of an account, in characters.
 const LONGEST_NAME: usize = 100;
@@ -139,13 +141,13 @@ impl Users {
         person: &VerifiedIdentity,
         email: &EmailAddress,
         now: Timestamp,
-    ) -> Vec<Joins> {
+    ) -> Vec<JoinedAccount> {
         let mut ways = Vec::new();
-        ways.extend(person.joins.map(|(account, role)| Joins::Existing(account, role)));
+        ways.extend(person.joins.map(|(account, role)| JoinedAccount::Existing(account, role)));
         let mode = self.0.settings.sign_up;
         // Where anyone can sign up, anyone can invite: such a person accepts by the mailed link.
         if mode == SignUpMode::Invitation {
-            ways.push(Joins::InvitedByAddress);
+            ways.push(JoinedAccount::InvitedByAddress);
         }
         if mode == SignUpMode::Open {
             let plain: String = email.as_str().chars().take(LONGEST_NAME).collect();
@@ -154,7 +156,7 @@ impl Users {
             for name in [plain, format!("{short} {suffix}")] {
                 let id = AccountId::new(now, self.0.context.random.bits());
                 let plan = self.0.settings.plan.clone();
-                ways.push(Joins::New(Account { plan, ..Account::new(id, name, now) }));
+                ways.push(JoinedAccount::New(Account { plan, ..Account::new(id, name, now) }));
             }
         }
         ways

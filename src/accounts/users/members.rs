@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{UserError, Users, Visit, invitation_mail, link};
+use super::{SignedInRequest, UserError, Users, invitation_mail, link};
 use crate::domain::token::Token;
 use crate::domain::user::{EmailAddress, Role};
 use crate::domain::{AccountId, InvitationId, Timestamp, UserId};
@@ -23,7 +23,7 @@ impl Users {
     /// The errors of [`Users::authorize`].
     pub async fn members(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
     ) -> Result<Vec<AccountMember>, UserError> {
         self.authorize(visit, account, Role::Viewer).await?;
@@ -36,7 +36,7 @@ impl Users {
     /// `LastOwner` if the account would have no owner.
     pub async fn set_role(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
         user: UserId,
         role: Role,
@@ -51,7 +51,7 @@ impl Users {
     /// `LastOwner` if the account would have no owner.
     pub async fn remove_member(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
         user: UserId,
     ) -> Result<(), UserError> {
@@ -62,7 +62,7 @@ impl Users {
 
     async fn change(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
         user: UserId,
         change: MemberChange,
@@ -83,7 +83,7 @@ impl Users {
     /// `NoMail` if mail is not configured.
     pub async fn invite(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
         email: &str,
         role: Role,
@@ -118,7 +118,7 @@ impl Users {
     /// The errors of [`Users::authorize`].
     pub async fn invitations(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
     ) -> Result<Vec<Invitation>, UserError> {
         self.authorize(visit, account, Role::Owner).await?;
@@ -132,7 +132,7 @@ impl Users {
     /// `NoSuchMember` if there is no invitation with this id.
     pub async fn take_back_invitation(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
         id: InvitationId,
     ) -> Result<(), UserError> {
@@ -149,7 +149,7 @@ impl Users {
     /// `InvalidLink` if the invitation is for another address, was used, or has expired.
     pub async fn accept_invitation(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         token: &str,
     ) -> Result<AccountId, UserError> {
         let context = &self.0.context;
@@ -162,7 +162,7 @@ impl Users {
         account.ok_or(UserError::InvalidLink)
     }
 
-    fn write(&self, visit: &Visit, account: AccountId, now: Timestamp) -> WriteContext {
+    fn write(&self, visit: &SignedInRequest, account: AccountId, now: Timestamp) -> WriteContext {
         let AuditContext { now, author, entry } = self.audit_context(visit, now);
         WriteContext { account, now, author, entry, idempotency: None }
     }

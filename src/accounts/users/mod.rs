@@ -38,7 +38,7 @@ use first_entry::FirstEntry;
 
 pub use entry::{SignIn, SignUp, SignedIn};
 pub use error::UserError;
-pub use sessions::Visit;
+pub use sessions::SignedInRequest;
 
 use super::oidc::OidcProvider;
 use super::passwords::{HashCost, Passwords};

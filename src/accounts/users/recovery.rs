@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{UserError, Users, UsersInner, Visit, link, reset_mail};
+use super::{SignedInRequest, UserError, Users, UsersInner, link, reset_mail};
 use crate::accounts::passwords::{HashError, Password};
 use crate::domain::ResetId;
 use crate::domain::token::Token;
@@ -24,7 +24,7 @@ impl Users {
     /// `WrongCredentials` if the current password is wrong.
     pub async fn change_password(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         present: &str,
         new: &Password,
     ) -> Result<(), UserError> {

@@ -15,7 +15,7 @@ const WORTHWHILE: Duration = Duration::from_secs(60);
 
 /// A request of a signed-in user.
 #[derive(Clone, Debug)]
-pub struct Visit {
+pub struct SignedInRequest {
     /// The user's session.
     pub session: Session,
     /// The client's address, for the audit log.
@@ -28,16 +28,20 @@ impl Users {
     ///
     /// # Errors
     /// `SignedOut` if the session does not exist any more.
-    pub async fn visit(&self, token: &Token, address: IpAddr) -> Result<Visit, UserError> {
+    pub async fn visit(
+        &self,
+        token: &Token,
+        address: IpAddr,
+    ) -> Result<SignedInRequest, UserError> {
         let (context, settings) = (&self.0.context, &self.0.settings);
         let now = context.clock.now();
-        let Visit { session, .. } = self.visit_unattended(token, address).await?;
+        let SignedInRequest { session, .. } = self.visit_unattended(token, address).await?;
         let expires_at = now.plus(settings.session_idle).min(session.ends_at);
         if expires_at.since(session.expires_at) < WORTHWHILE {
-            return Ok(Visit { session, address });
+            return Ok(SignedInRequest { session, address });
         }
         context.store.extend_session(now, session.id, expires_at).await?;
-        Ok(Visit { session: Session { expires_at, ..session }, address })
+        Ok(SignedInRequest { session: Session { expires_at, ..session }, address })
     }
 
     /// Looks up the session with this token for a request that a page makes by itself. The request
@@ -50,14 +54,14 @@ impl Users {
         &self,
         token: &Token,
         address: IpAddr,
-    ) -> Result<Visit, UserError> {
+    ) -> Result<SignedInRequest, UserError> {
         let context = &self.0.context;
         let session = context.store.session(token.digest(), context.clock.now()).await?;
-        Ok(Visit { session: session.ok_or(UserError::SignedOut)?, address })
+        Ok(SignedInRequest { session: session.ok_or(UserError::SignedOut)?, address })
     }
 
     /// Returns the audit data for a change by the signed-in user.
-    pub(super) fn audit_context(&self, visit: &Visit, now: Timestamp) -> AuditContext {
+    pub(super) fn audit_context(&self, visit: &SignedInRequest, now: Timestamp) -> AuditContext {
         self.audit_context_of(visit.session.user, visit.address, now)
     }
 
@@ -76,7 +80,7 @@ impl Users {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn sessions(&self, visit: &Visit) -> Result<Vec<Session>, UserError> {
+    pub async fn sessions(&self, visit: &SignedInRequest) -> Result<Vec<Session>, UserError> {
         let context = &self.0.context;
         Ok(context.store.sessions(visit.session.user, context.clock.now()).await?)
     }
@@ -85,7 +89,7 @@ impl Users {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn memberships(&self, visit: &Visit) -> Result<Vec<Membership>, UserError> {
+    pub async fn memberships(&self, visit: &SignedInRequest) -> Result<Vec<Membership>, UserError> {
         Ok(self.0.context.store.memberships(visit.session.user).await?)
     }
 
@@ -95,7 +99,7 @@ impl Users {
     /// `NoSuchAccount` if the user is not a member; `Forbidden` if the role is too low.
     pub async fn authorize(
         &self,
-        visit: &Visit,
+        visit: &SignedInRequest,
         account: AccountId,
         needed: Role,
     ) -> Result<Role, UserError> {

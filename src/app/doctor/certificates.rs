@@ -20,7 +20,7 @@ use tokio_rustls::TlsConnector;
 
 use super::Diagnosis;
 use crate::app::certificates::{CertificateFile, Certificates};
-use crate::config::{ClusterMode, Config, Store};
+use crate::config::{ClusterMode, Config, StoreChoice};
 use crate::domain::Timestamp;
 use crate::domain::certificate::expiry;
 use crate::domain::finding::Finding;
@@ -83,7 +83,7 @@ fn servers(config: &Config) -> Vec<CertifiedServer> {
         };
         all.extend(servers.into_iter().map(server));
     };
-    if let Store::Postgres(settings) = &config.store {
+    if let StoreChoice::Postgres(settings) = &config.store {
         add("store.url", settings.tls_server().into_iter().collect(), true);
     }
     if let ClusterMode::Cluster(shared) = &config.peers {
@@ -126,7 +126,7 @@ async fn shown_by(server: &CertifiedServer) -> io::Result<Option<CertificateDer<
             return Ok(None);
         }
     }
-    let eyes = Arc::new(Eyes::default());
+    let eyes = Arc::new(CertificateRecorder::default());
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -144,11 +144,11 @@ async fn shown_by(server: &CertifiedServer) -> io::Result<Option<CertificateDer<
 
 /// A verifier that records the server's certificate and rejects the handshake.
 #[derive(Debug, Default)]
-struct Eyes {
+struct CertificateRecorder {
     seen: Mutex<Option<CertificateDer<'static>>>,
 }
 
-impl ServerCertVerifier for Eyes {
+impl ServerCertVerifier for CertificateRecorder {
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,

@@ -10,7 +10,7 @@ mod oidc;
 mod secrets;
 
 use crate::cluster::etcd;
-use crate::config::{ClusterMode, Config, Store};
+use crate::config::{ClusterMode, Config, StoreChoice};
 use crate::domain::finding::Finding;
 use crate::queue::redis;
 use crate::runtime::Clock;
@@ -51,8 +51,8 @@ fn named(setting: &'static str, findings: Vec<Finding>) -> Vec<Diagnosis> {
 async fn of_store(config: &Config, replicas: u32, clock: &Clock) -> Vec<Diagnosis> {
     let migrate = config.migrate;
     let findings = match &config.store {
-        Store::Sqlite(settings) => sqlite::check_up(settings, migrate, clock).await,
-        Store::Postgres(settings) => {
+        StoreChoice::Sqlite(settings) => sqlite::check_up(settings, migrate, clock).await,
+        StoreChoice::Postgres(settings) => {
             let deployment = postgres::Deployment { replicas, migrate };
             postgres::check_up(settings, deployment, clock).await
         }

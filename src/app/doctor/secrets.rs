@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::app::encryption_keys;
-use crate::config::{Config, OTHERS, Store, others_can_read};
+use crate::config::{Config, OTHERS, StoreChoice, others_can_read};
 use crate::domain::finding::Finding;
 use crate::domain::secret_key::SecretKey;
 use crate::runtime::Random;
@@ -28,11 +28,11 @@ pub(super) async fn check_up(config: &Config) -> Vec<Finding> {
 
 /// Checks that these keys decrypt the stored secrets. Returns `None` if the store has no secrets or
 /// cannot be read: the check of the store reports that.
-async fn of_store(store: &Store, sealer: &Sealer) -> Option<Finding> {
+async fn of_store(store: &StoreChoice, sealer: &Sealer) -> Option<Finding> {
     let stored = async {
         match store {
-            Store::Sqlite(settings) => SqliteStore::stored_keys(settings).await,
-            Store::Postgres(settings) => PostgresStore::stored_keys(settings).await,
+            StoreChoice::Sqlite(settings) => SqliteStore::stored_keys(settings).await,
+            StoreChoice::Postgres(settings) => PostgresStore::stored_keys(settings).await,
         }
     };
     let stored = timeout(PATIENCE, stored).await.ok()?.ok()?;
@@ -55,7 +55,7 @@ async fn configured(config: &Config) -> (Vec<SecretKey>, Vec<Finding>) {
         return (config.secrets.clone(), vec![Finding::good(said)]);
     }
     let none = |finding| (Vec::new(), vec![finding]);
-    let Store::Sqlite(settings) = &config.store else {
+    let StoreChoice::Sqlite(settings) = &config.store else {
         return none(Finding::failure(
             "a cluster needs keys that encrypt secrets: set secrets.keys_file; `punctual \
              secrets generate` prints a new key",

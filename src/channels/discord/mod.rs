@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::chat_url::{AllowedHosts, WebhookRule};
-use super::contract::{Adapter, Configured, Destination, SendError, Sent};
+use super::contract::{ChannelAdapter, CheckedConfiguration, Destination, SendError, SentMessage};
 use super::fields::{ConfigFields, read, write};
 use super::message::Message;
 use super::provider::{Provider, ProviderCall, ProviderClient, mask_of_url};
@@ -69,17 +69,17 @@ impl Discord {
 }
 
 #[async_trait]
-impl Adapter for Discord {
+impl ChannelAdapter for Discord {
     fn configure(
         &self,
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         let mut fields = ConfigFields::new(given);
         let url = fields.webhook_url(&RULE, &self.allowed, &self.provider);
         let webhook_url = fields.finish(url)?.url().to_string();
         let config = write(&DiscordConfig { webhook_url }, current);
-        Ok(Configured { config, secret: None })
+        Ok(CheckedConfiguration { config, secret: None })
     }
 
     async fn send(
@@ -87,7 +87,7 @@ impl Adapter for Discord {
         to: &Destination,
         alert: &Alert,
         patience: Duration,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<SentMessage, SendError> {
         let config: DiscordConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let body = render::payload(&Message::new(alert));
         let call = ProviderCall {
@@ -99,7 +99,7 @@ impl Adapter for Discord {
             body: body.to_string().into_bytes(),
             patience,
         };
-        self.provider.post(call).await.map(Sent::from)
+        self.provider.post(call).await.map(SentMessage::from)
     }
 }
 

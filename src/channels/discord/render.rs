@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::channels::message::{Fact, Message, Tone};
+use crate::channels::message::{Message, MessageFact, Tone};
 use crate::channels::text::cut;
 
 /// The maximum length of an embed's title and of its description, in characters.
@@ -44,7 +44,7 @@ fn embed(message: &Message) -> Value {
 
 fn description(message: &Message) -> String {
     let facts = message.facts.iter();
-    let line = |fact: &Fact| {
+    let line = |fact: &MessageFact| {
         let value = if fact.is_foreign { escape(&fact.value) } else { fact.value.clone() };
         format!("**{}:** {value}", fact.label)
     };

@@ -16,7 +16,7 @@ const LONGEST_SUBJECT: usize = 200;
 
 /// A mail and its headers.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct MailMessage {
     /// The recipient.
     pub to: EmailAddress,
     /// The subject. Any text is allowed; it is sent as one line.
@@ -33,7 +33,7 @@ pub struct Letter {
     pub headers: Vec<(&'static str, String)>,
 }
 
-impl Letter {
+impl MailMessage {
     /// Creates a plain text mail.
     pub fn plain(to: EmailAddress, subject: String, text: String) -> Self {
         let headers = Vec::new();
@@ -42,7 +42,7 @@ impl Letter {
 }
 
 /// Composes the message of `letter`, with sender `from`.
-pub fn compose(from: &EmailAddress, letter: &Letter) -> Result<Message, MailError> {
+pub fn compose(from: &EmailAddress, letter: &MailMessage) -> Result<Message, MailError> {
     let unusable = |error: &dyn fmt::Display| MailError::Unusable(error.to_string());
     let mailbox = |address: &EmailAddress| {
         let parsed = address.as_str().parse::<Address>().map_err(|error| unusable(&error));
@@ -82,7 +82,7 @@ pub fn domain(address: &EmailAddress) -> &str {
 mod tests {
     use super::*;
 
-    fn headers(letter: &Letter) -> String {
+    fn headers(letter: &MailMessage) -> String {
         let from = "punctual@example.com".parse().expect("an address");
         let message = compose(&from, letter).expect("a message");
         assert_eq!(message.envelope().to().len(), 1);
@@ -90,8 +90,8 @@ mod tests {
         text.split_once("\r\n\r\n").expect("headers and a body").0.to_owned()
     }
 
-    fn letter() -> Letter {
-        Letter::plain(
+    fn letter() -> MailMessage {
+        MailMessage::plain(
             "ann@example.com".parse().expect("an address"),
             "Join a\r\nBcc: x@y.example\r\n\r\nbody\u{85}\u{202e}é".to_owned(),
             "first\r\n.\r\nsecond é\nBcc: x@y.example".to_owned(),
@@ -102,7 +102,8 @@ mod tests {
     fn foreign_text_adds_no_header() {
         let html = Some("<p>\r\nBcc: x@y.example</p>".to_owned());
         let ours = vec![("List-Unsubscribe", "<https://a.example/\r\nBcc: x@y>".to_owned())];
-        for letter in [letter(), Letter { html, ..letter() }, Letter { headers: ours, ..letter() }]
+        for letter in
+            [letter(), MailMessage { html, ..letter() }, MailMessage { headers: ours, ..letter() }]
         {
             let headers = headers(&letter);
             let names: Vec<_> = headers
@@ -118,14 +119,14 @@ mod tests {
 
     #[test]
     fn a_subject_is_one_line_of_bounded_length() {
-        let headers = headers(&Letter { subject: "a".repeat(500), ..letter() });
+        let headers = headers(&MailMessage { subject: "a".repeat(500), ..letter() });
         let subject = headers.split("\r\n").find(|line| line.starts_with("Subject:"));
         assert!(subject.is_some_and(|line| line.len() < 300), "{headers}");
     }
 
     #[test]
     fn the_message_id_is_the_same_for_the_same_event() {
-        let with_id = Letter { message_id: Some("evt_1.ch_2".to_owned()), ..letter() };
+        let with_id = MailMessage { message_id: Some("evt_1.ch_2".to_owned()), ..letter() };
         let headers = headers(&with_id);
         assert!(headers.contains("Message-ID: <evt_1.ch_2@example.com>\r\n"), "{headers}");
     }

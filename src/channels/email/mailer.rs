@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::compose::{Letter, compose};
+use super::compose::{MailMessage, compose};
 use super::connections::{MailConnections, MailReceipt};
 use super::error::MailError;
 use super::settings::MailSettings;
@@ -52,7 +52,7 @@ impl Mailer {
     /// If the server has not accepted the mail within 20 seconds.
     pub async fn send(&self, mail: &Mail) -> Result<(), MailError> {
         let Mail { to, subject, text } = mail.clone();
-        self.deliver(&Letter::plain(to, subject, text), PATIENCE).await.map(|_| ())
+        self.deliver(&MailMessage::plain(to, subject, text), PATIENCE).await.map(|_| ())
     }
 
     /// Connects to the server and logs in as for a mail, but sends none.
@@ -66,7 +66,7 @@ impl Mailer {
     /// Sends a letter within `patience`.
     pub(super) async fn deliver(
         &self,
-        letter: &Letter,
+        letter: &MailMessage,
         patience: Duration,
     ) -> Result<MailReceipt, MailError> {
         let message = compose(self.from(), letter)?;

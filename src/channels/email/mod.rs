@@ -24,9 +24,9 @@ pub use self::error::MailError;
 pub use self::mailer::{Mail, Mailer};
 pub use self::settings::{MailSettings, Security};
 
-use self::compose::Letter;
+use self::compose::MailMessage;
 use self::connections::MOST_CONNECTIONS;
-use super::contract::{Adapter, Configured, Destination, SendError, Sent};
+use super::contract::{ChannelAdapter, CheckedConfiguration, Destination, SendError, SentMessage};
 use super::fields::{ConfigFields, read, write};
 use super::message::Message;
 use super::text::one_line;
@@ -90,11 +90,11 @@ impl Email {
         config: &EmailConfig,
         from: &EmailAddress,
         alert: &Alert,
-    ) -> Option<Letter> {
+    ) -> Option<MailMessage> {
         let unsubscribe = self.unsubscribe_url(to, config);
         let content = render::render(&Message::new(alert), unsubscribe.as_deref());
         let now_ms = u64::try_from(self.clock.now().as_millis()).unwrap_or(0);
-        Some(Letter {
+        Some(MailMessage {
             to: config.to.parse().ok()?,
             subject: content.subject,
             text: content.text,
@@ -123,7 +123,7 @@ fn headers(from: &EmailAddress, unsubscribe_url: Option<&str>) -> Vec<(&'static 
 }
 
 #[async_trait]
-impl Adapter for Email {
+impl ChannelAdapter for Email {
     fn most_at_once(&self) -> Option<usize> {
         Some(MOST_CONNECTIONS)
     }
@@ -132,7 +132,7 @@ impl Adapter for Email {
         &self,
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         let mut fields = ConfigFields::new(given);
         let to = fields.required("to").and_then(|text| match text.parse::<EmailAddress>() {
             Ok(address) => Some(address.to_string()),
@@ -150,7 +150,7 @@ impl Adapter for Email {
             _ => Token::new(|bytes| self.random.fill(bytes)).reveal().to_owned(),
         };
         let config = write(&EmailConfig { to, unsubscribe_token }, current);
-        Ok(Configured { config, secret: None })
+        Ok(CheckedConfiguration { config, secret: None })
     }
 
     async fn send(
@@ -158,7 +158,7 @@ impl Adapter for Email {
         to: &Destination,
         alert: &Alert,
         patience: Duration,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<SentMessage, SendError> {
         let config: EmailConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let mailer = self.mailer.as_ref().ok_or_else(not_configured)?;
         let letter = self.letter(to, &config, mailer.from(), alert);
@@ -167,7 +167,7 @@ impl Adapter for Email {
         let receipt = mailer.deliver(&letter, patience).await;
         let receipt = receipt.map_err(|error| send_error(error, &mask))?;
         let response = Some(mask.apply(&receipt.text)).filter(|text| !text.is_empty());
-        Ok(Sent { status: Some(receipt.status), response, config: None })
+        Ok(SentMessage { status: Some(receipt.status), response, config: None })
     }
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::chat_url::{AllowedHosts, WebhookRule};
-use super::contract::{Adapter, Configured, Destination, SendError, Sent};
+use super::contract::{ChannelAdapter, CheckedConfiguration, Destination, SendError, SentMessage};
 use super::fields::{ConfigFields, read, write};
 use super::message::Message;
 use super::provider::{Provider, ProviderCall, ProviderClient, mask_of_url};
@@ -52,17 +52,17 @@ impl Slack {
 }
 
 #[async_trait]
-impl Adapter for Slack {
+impl ChannelAdapter for Slack {
     fn configure(
         &self,
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         let mut fields = ConfigFields::new(given);
         let url = fields.webhook_url(&RULE, &self.allowed, &self.provider);
         let webhook_url = fields.finish(url)?.url().to_string();
         let config = write(&SlackConfig { webhook_url }, current);
-        Ok(Configured { config, secret: None })
+        Ok(CheckedConfiguration { config, secret: None })
     }
 
     async fn send(
@@ -70,7 +70,7 @@ impl Adapter for Slack {
         to: &Destination,
         alert: &Alert,
         patience: Duration,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<SentMessage, SendError> {
         let config: SlackConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let body = render::payload(&Message::new(alert));
         let call = ProviderCall {
@@ -82,6 +82,6 @@ impl Adapter for Slack {
             body: body.to_string().into_bytes(),
             patience,
         };
-        self.provider.post(call).await.map(Sent::from)
+        self.provider.post(call).await.map(SentMessage::from)
     }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::chat::ChatId;
-use super::contract::{Adapter, Configured, Destination, SendError, Sent};
+use super::contract::{ChannelAdapter, CheckedConfiguration, Destination, SendError, SentMessage};
 use super::fields::{ConfigFields, read, write};
 use super::message::Message;
 use super::provider::{Provider, ProviderAnswer, ProviderCall, ProviderClient};
@@ -107,12 +107,12 @@ impl Telegram {
 }
 
 #[async_trait]
-impl Adapter for Telegram {
+impl ChannelAdapter for Telegram {
     fn configure(
         &self,
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         let mut fields = ConfigFields::new(given);
         let token = fields.required("botToken").map(str::trim);
         if token.is_some_and(|token| !is_token(token)) {
@@ -127,7 +127,7 @@ impl Adapter for Telegram {
         let same_bot = before.filter(|before| before.bot_token == bot_token && chat_id.is_none());
         let found_chat_id = same_bot.and_then(|before| before.found_chat_id);
         let config = write(&TelegramConfig { bot_token, chat_id, found_chat_id }, current);
-        Ok(Configured { config, secret: None })
+        Ok(CheckedConfiguration { config, secret: None })
     }
 
     async fn send(
@@ -135,7 +135,7 @@ impl Adapter for Telegram {
         to: &Destination,
         alert: &Alert,
         patience: Duration,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<SentMessage, SendError> {
         let config: TelegramConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let token = config.bot_token.clone();
         let clock = self.provider.clock();
@@ -153,7 +153,7 @@ impl Adapter for Telegram {
         let left = patience.saturating_sub(clock.monotonic().saturating_sub(started));
         let body = render::payload(&Message::new(alert), &chat);
         let answer = self.call(to, &token, "sendMessage", &body, left).await?;
-        Ok(Sent { config: found, ..answer.into() })
+        Ok(SentMessage { config: found, ..answer.into() })
     }
 }
 

@@ -60,7 +60,11 @@ impl Bench {
         format!("http://127.0.0.1:{port}{path}")
     }
 
-    fn configure(&self, kind: ChannelType, given: &Value) -> Result<Configured, FieldErrors> {
+    fn configure(
+        &self,
+        kind: ChannelType,
+        given: &Value,
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         self.change(kind, given, None)
     }
 
@@ -69,7 +73,7 @@ impl Bench {
         kind: ChannelType,
         given: &Value,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         self.channels.configure(kind, given.as_object().expect("an object"), current)
     }
 
@@ -88,7 +92,7 @@ impl Bench {
         kind: ChannelType,
         config: &ChannelConfig,
         answers: &[(u16, &str, &str)],
-    ) -> (Result<Sent, SendError>, Vec<Received>) {
+    ) -> (Result<SentMessage, SendError>, Vec<Received>) {
         let to = destination(kind, config);
         let alert = alert(AlertKind::JobFailed);
         let sending = self.channels.send(&to, &alert, PATIENCE);

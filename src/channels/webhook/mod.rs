@@ -12,7 +12,9 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::contract::{Adapter, Configured, Destination, GeneratedSecret, SendError, Sent};
+use super::contract::{
+    ChannelAdapter, CheckedConfiguration, Destination, GeneratedSecret, SendError, SentMessage,
+};
 use super::fields::{ConfigFields, read, write};
 use super::provider::{Provider, ProviderCall, ProviderClient, mask_of_url};
 use crate::domain::Timestamp;
@@ -83,7 +85,7 @@ impl Webhook {
         current: &ChannelConfig,
         given: Option<&str>,
         old_expires_at: Timestamp,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         let Some(config) = read::<WebhookConfig>(current) else {
             return Err(FieldErrors::of("config", "Cannot be read: set it again"));
         };
@@ -97,7 +99,7 @@ impl Webhook {
         };
         let previous = PreviousSecret { secret: config.secret, expires_at: old_expires_at };
         let rotated = WebhookConfig { url: config.url, secret, previous: Some(previous) };
-        Ok(Configured { config: write(&rotated, Some(current)), secret: generated })
+        Ok(CheckedConfiguration { config: write(&rotated, Some(current)), secret: generated })
     }
 
     fn generate(&self) -> (String, Option<GeneratedSecret>) {
@@ -126,12 +128,12 @@ fn is_secret(text: &str) -> bool {
 }
 
 #[async_trait]
-impl Adapter for Webhook {
+impl ChannelAdapter for Webhook {
     fn configure(
         &self,
         given: &Map<String, Value>,
         current: Option<&ChannelConfig>,
-    ) -> Result<Configured, FieldErrors> {
+    ) -> Result<CheckedConfiguration, FieldErrors> {
         let mut fields = ConfigFields::new(given);
         let url = fields.required("url");
         if let Some(Err(refused)) = url.map(|url| self.provider.check(url)) {
@@ -153,7 +155,7 @@ impl Adapter for Webhook {
             }
         };
         let config = write(&WebhookConfig { url, secret, previous }, current);
-        Ok(Configured { config, secret: generated })
+        Ok(CheckedConfiguration { config, secret: generated })
     }
 
     async fn send(
@@ -161,7 +163,7 @@ impl Adapter for Webhook {
         to: &Destination,
         alert: &Alert,
         patience: Duration,
-    ) -> Result<Sent, SendError> {
+    ) -> Result<SentMessage, SendError> {
         let config: WebhookConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let body = payload::body(alert);
         let headers = self.headers(&config, alert, &body);
@@ -175,6 +177,6 @@ impl Adapter for Webhook {
             body,
             patience,
         };
-        self.provider.post(call).await.map(Sent::from)
+        self.provider.post(call).await.map(SentMessage::from)
     }
 }

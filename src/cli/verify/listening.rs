@@ -12,10 +12,10 @@ use crate::runtime::{Clock, Mutex, ServeLimits, Tasks, serve};
 
 /// The requests that have arrived.
 #[derive(Clone, Default)]
-pub(super) struct Listening(Arc<Mutex<Vec<Heard>>>);
+pub(super) struct Listening(Arc<Mutex<Vec<HeardRequest>>>);
 
 /// A request that has arrived, identified by job and attempt.
-struct Heard {
+struct HeardRequest {
     job: String,
     attempt: String,
 }
@@ -46,7 +46,8 @@ impl Listening {
             let value = headers.get(name).and_then(|value| value.to_str().ok());
             value.unwrap_or_default().to_owned()
         };
-        let heard = Heard { job: text("idempotency-key"), attempt: text("punctual-attempt") };
+        let heard =
+            HeardRequest { job: text("idempotency-key"), attempt: text("punctual-attempt") };
         self.0.lock().push(heard);
     }
 

@@ -21,8 +21,8 @@ use crate::app::Signals;
 use crate::domain::Timestamp;
 use crate::runtime::{Clock, Tasks};
 use listening::Listening;
-use service::{Made, Service};
-use tally::{Tally, TickState};
+use service::{CheckedService, MadeSchedule};
+use tally::{TickState, TickTally};
 
 /// The number of schedules to create.
 const SCHEDULES: usize = 3;
@@ -61,7 +61,7 @@ pub struct VerifyArgs {
 
 pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
     let (clock, tasks) = (Clock::system(), Tasks::new());
-    let service = Service::new(&args.url, &read_key(args)?, &clock, &tasks)?;
+    let service = CheckedService::new(&args.url, &read_key(args)?, &clock, &tasks)?;
     let listening = match args.listen {
         Some(address) => Some(Listening::start(address, &tasks, &clock).await?),
         None => None,
@@ -90,11 +90,11 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
 /// Creates the schedules and follows their ticks until they are finished or a signal arrives.
 async fn verify(
     args: &VerifyArgs,
-    service: &Service,
+    service: &CheckedService,
     clock: &Clock,
-    made: &mut Vec<Made>,
+    made: &mut Vec<MadeSchedule>,
     signals: &mut Signals,
-) -> Result<Tally, CliError> {
+) -> Result<TickTally, CliError> {
     let stopped = || CliError::failed("stopped before the end");
     let mut stop = pin!(signals.wait_for_one());
     for number in 1..=SCHEDULES {
@@ -111,7 +111,7 @@ async fn verify(
     }
 }
 
-async fn remove(service: &Service, made: &[Made]) {
+async fn remove(service: &CheckedService, made: &[MadeSchedule]) {
     for schedule in made {
         if let Err(error) = service.remove(schedule).await {
             output::complain(&format!("the schedule {} was not removed: {error}", schedule.id));
@@ -122,16 +122,16 @@ async fn remove(service: &Service, made: &[Made]) {
 /// Follows this many ticks of each schedule until they are finished.
 async fn follow(
     minutes: u32,
-    service: &Service,
+    service: &CheckedService,
     clock: &Clock,
-    made: &[Made],
-) -> Result<Tally, CliError> {
+    made: &[MadeSchedule],
+) -> Result<TickTally, CliError> {
     let began = clock.monotonic();
-    let mut tally = Tally::default();
+    let mut tally = TickTally::default();
     // The time of the service: the creation time of the schedule, plus the time that has passed
     // since.
-    let now = |made: &Made| made.made_at.plus(clock.monotonic().saturating_sub(began));
-    let mut open: Vec<(&Made, Timestamp)> = Vec::new();
+    let now = |made: &MadeSchedule| made.made_at.plus(clock.monotonic().saturating_sub(began));
+    let mut open: Vec<(&MadeSchedule, Timestamp)> = Vec::new();
     for schedule in made {
         let ticks = (0..minutes).map(|tick| schedule.first_tick.plus(MINUTE * tick));
         open.extend(ticks.map(|tick| (schedule, tick)));

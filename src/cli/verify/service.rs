@@ -18,20 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NO_ACCOUNT: AccountId = AccountId::from_bytes([0; 16]);
 
 /// A running service.
-pub(super) struct Service {
+pub(super) struct CheckedService {
     base: String,
     headers: HeaderMap,
     client: Client,
 }
 
 /// A schedule that was created.
-pub(super) struct Made {
+pub(super) struct MadeSchedule {
     pub(super) id: String,
     pub(super) made_at: Timestamp,
     pub(super) first_tick: Timestamp,
 }
 
-impl Service {
+impl CheckedService {
     pub(super) fn new(
         url: &str,
         key: &str,
@@ -57,7 +57,7 @@ impl Service {
     }
 
     /// Creates a schedule that calls `target` every minute.
-    pub(super) async fn make(&self, number: usize, target: &str) -> Result<Made, CliError> {
+    pub(super) async fn make(&self, number: usize, target: &str) -> Result<MadeSchedule, CliError> {
         let schedule = json!({
             "name": format!("punctual verify {number}"),
             "cronExpression": "* * * * *",
@@ -71,21 +71,25 @@ impl Service {
         let instant = |name: &str| made[name].as_str().and_then(|text| text.parse().ok());
         match (made["id"].as_str(), instant("createdAt"), instant("nextRunAtUtc")) {
             (Some(id), Some(made_at), Some(first_tick)) => {
-                Ok(Made { id: id.to_owned(), made_at, first_tick })
+                Ok(MadeSchedule { id: id.to_owned(), made_at, first_tick })
             }
             _ => Err(CliError::failed("the response to POST /v1/schedules is not a schedule")),
         }
     }
 
     /// Looks up the state of a tick.
-    pub(super) async fn seen(&self, made: &Made, tick: Timestamp) -> Result<TickState, CliError> {
+    pub(super) async fn seen(
+        &self,
+        made: &MadeSchedule,
+        tick: Timestamp,
+    ) -> Result<TickState, CliError> {
         let path = format!("/v1/jobs?scheduleId={}&from={tick}&to={tick}&pageSize=5", made.id);
         let page = self.call(Method::GET, &path, None).await?;
         let jobs = page["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(TickState::of(jobs))
     }
 
-    pub(super) async fn remove(&self, made: &Made) -> Result<(), CliError> {
+    pub(super) async fn remove(&self, made: &MadeSchedule) -> Result<(), CliError> {
         self.call(Method::DELETE, &format!("/v1/schedules/{}", made.id), None).await.map(drop)
     }
 

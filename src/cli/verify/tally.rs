@@ -47,7 +47,7 @@ impl TickState {
 
 /// The results of all ticks.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct TickTally {
     ticks: u32,
     late: u32,
     failed: u32,
@@ -60,7 +60,7 @@ pub(super) struct Tally {
     received: Option<u32>,
 }
 
-impl Tally {
+impl TickTally {
     /// Adds the result of a tick.
     pub(super) fn add(&mut self, tick: Timestamp, seen: TickState) {
         self.ticks += 1;
@@ -99,7 +99,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for TickTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { ticks, late, failed, missed, doubled, longest, received, .. } = self;
         let longest = longest.as_millis();
@@ -129,7 +129,7 @@ mod tests {
     fn a_miss_or_a_double_is_no_success() {
         let tick = at("2030-01-01T00:01:00Z");
         let job = |status| json!({"id": "job_1", "status": status, "startedAtUtc": "2030-01-01T00:01:02.5Z"});
-        let mut fine = Tally::default();
+        let mut fine = TickTally::default();
         fine.add(tick, TickState::of(&[job("SUCCESS")]));
         assert!(fine.is_kept());
         assert_eq!(
@@ -140,16 +140,16 @@ mod tests {
         fine.compare(&Listening::default());
         assert!(!fine.is_kept(), "the service says so, and nothing came");
         for wrong in [vec![], vec![job("PENDING")], vec![job("SUCCESS"), job("SUCCESS")]] {
-            let mut tally = Tally::default();
+            let mut tally = TickTally::default();
             tally.add(tick, TickState::of(&wrong));
             assert!(!tally.is_kept(), "{wrong:?}");
         }
         let unsent = json!({"id": "job_1", "status": "FAILED", "startedAtUtc": null});
-        let mut tally = Tally::default();
+        let mut tally = TickTally::default();
         tally.add(tick, TickState::of(&[unsent]));
         assert!(!tally.is_kept());
         tally.compare(&Listening::default());
         assert!(tally.to_string().starts_with("1 ticks: 1 missed, 0 doubled"), "{tally}");
-        assert!(!Tally::default().is_kept(), "nothing was seen");
+        assert!(!TickTally::default().is_kept(), "nothing was seen");
     }
 }

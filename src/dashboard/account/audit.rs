@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use crate::dashboard::form::FormFields;
-use crate::dashboard::members::Addresses;
+use crate::dashboard::members::ActorNames;
 use crate::dashboard::table;
 use crate::dashboard::table::Column::Text;
 use crate::dashboard::visitor::Visitor;
@@ -91,7 +91,7 @@ fn filter_form(dashboard: &DashboardParts, query: &AuditQuery) -> Markup {
     }
 }
 
-fn table(visitor: &Visitor, entries: &[AuditEntry], names: &Addresses) -> Markup {
+fn table(visitor: &Visitor, entries: &[AuditEntry], names: &ActorNames) -> Markup {
     html! {
         (table::render(
             "Entries, newest first",

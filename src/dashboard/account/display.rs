@@ -3,7 +3,7 @@
 use chrono_tz::Tz;
 use maud::{Markup, html};
 
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::FormField;
 use crate::dashboard::{DashboardParts, time, zones};
@@ -25,9 +25,9 @@ const CLOCKS: [(&str, &str); 2] = [("24", "24 hours: 17:40"), (OF_12_HOURS, "12 
 pub(super) fn section(
     dashboard: &DashboardParts,
     visitor: &Visitor,
-    refused: Option<&(FormFields, Messages)>,
+    refused: Option<&(FormFields, FormMessages)>,
 ) -> Markup {
-    let saved = (fields_of(visitor), Messages::default());
+    let saved = (fields_of(visitor), FormMessages::default());
     let (fields, messages) = refused.unwrap_or(&saved);
     html! {
         h2 #times { "Your times" }

@@ -6,7 +6,7 @@ use chrono_tz::Tz;
 
 use super::display::{BROWSER, CLOCK, KIND, OF_12_HOURS, UTC};
 use super::page::{AccountForms, render};
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, PageError, shell, zones};
 use crate::domain::cron::parse_timezone;
@@ -31,13 +31,13 @@ pub(super) async fn submit(
 }
 
 /// Reads the choice. The zone of the field counts only if it is chosen.
-fn read(fields: &FormFields) -> Result<TimeDisplay, Messages> {
+fn read(fields: &FormFields) -> Result<TimeDisplay, FormMessages> {
     let zone = match fields.text(KIND) {
         BROWSER => None,
         UTC => Some(Tz::UTC),
         _ => match parse_timezone(fields.text(zones::FIELD).trim()) {
             Ok(zone) => Some(zone),
-            Err(error) => return Err(Messages::of_field(zones::FIELD, &error.to_string())),
+            Err(error) => return Err(FormMessages::of_field(zones::FIELD, &error.to_string())),
         },
     };
     Ok(TimeDisplay { zone, has_12_hour_clock: fields.text(CLOCK) == OF_12_HOURS })

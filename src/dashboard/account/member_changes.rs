@@ -5,7 +5,7 @@ use axum::response::Response;
 
 use super::page::{AccountForms, render};
 use crate::accounts::UserError;
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::question::{Question, is_sure};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, PageError, id_of, question, shell};
@@ -108,10 +108,10 @@ pub(super) async fn invite(
             return render(&dashboard, &visitor, &forms).await;
         }
         Err(UserError::Address(error)) => {
-            Messages::of_fields(FieldErrors::of("email", error.to_string()))
+            FormMessages::of_fields(FieldErrors::of("email", error.to_string()))
         }
         Err(error @ (UserError::NoMail(_) | UserError::TooMany(_) | UserError::Mail(_))) => {
-            Messages::general(&error.to_string())
+            FormMessages::general(&error.to_string())
         }
         Err(error) => return Err(not_done(error)),
     };

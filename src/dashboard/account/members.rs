@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::Text;
 use crate::dashboard::visitor::Visitor;
@@ -78,7 +78,7 @@ pub(super) fn invitations(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     invitations: &[Invitation],
-    (fields, messages): &(FormFields, Messages),
+    (fields, messages): &(FormFields, FormMessages),
 ) -> Markup {
     html! {
         h2 #invitations { "Invitations" }

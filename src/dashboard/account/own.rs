@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::dashboard::form::Messages;
+use crate::dashboard::form::FormMessages;
 use crate::dashboard::table;
 use crate::dashboard::table::Column::Text;
 use crate::dashboard::visitor::Visitor;
@@ -15,7 +15,7 @@ pub(super) fn section(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     sessions: &[Session],
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Markup {
     html! {
         h2 #password { "Your password" }

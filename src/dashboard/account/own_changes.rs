@@ -6,7 +6,7 @@ use http::{HeaderValue, header};
 
 use super::page::{AccountForms, render};
 use crate::accounts::{Password, UserError, no_session_cookie};
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::question::{Question, is_sure};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, PageError, question, shell};
@@ -24,12 +24,12 @@ pub(super) async fn change_password(
             return render(&dashboard, &visitor, &forms).await;
         }
         Err(UserError::WrongCredentials) => {
-            Messages::of_fields(FieldErrors::of("present", "The current password is wrong"))
+            FormMessages::of_fields(FieldErrors::of("present", "The current password is wrong"))
         }
         Err(UserError::Password(error)) => {
-            Messages::of_fields(FieldErrors::of("new", error.to_string()))
+            FormMessages::of_fields(FieldErrors::of("new", error.to_string()))
         }
-        Err(error @ UserError::TooMany(_)) => Messages::general(&error.to_string()),
+        Err(error @ UserError::TooMany(_)) => FormMessages::general(&error.to_string()),
         Err(error) => return Err(error.into()),
     };
     let forms = AccountForms { password: messages, ..AccountForms::default() };

@@ -5,7 +5,7 @@ use axum::response::Response;
 use maud::html;
 
 use super::{display, members, own, signing, usage};
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, PageError, shell};
 use crate::domain::user::Role;
@@ -16,11 +16,11 @@ pub(super) struct AccountForms {
     /// The result of a change that was made.
     pub(super) success: Option<&'static str>,
     /// The form of an invitation with its messages.
-    pub(super) invitation: (FormFields, Messages),
+    pub(super) invitation: (FormFields, FormMessages),
     /// The form of the visitor's times with its messages, if it was refused.
-    pub(super) display: Option<(FormFields, Messages)>,
+    pub(super) display: Option<(FormFields, FormMessages)>,
     /// The messages of the form of the password.
-    pub(super) password: Messages,
+    pub(super) password: FormMessages,
     /// `true` if the signing secrets are shown in clear text. The audit log has the reading
     /// already.
     pub(super) shows_secrets: bool,

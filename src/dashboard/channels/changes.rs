@@ -9,7 +9,7 @@ use maud::html;
 use super::once::shown_once;
 use super::page::{ChangeResult, OVERLAPS, render};
 use super::uses;
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::question::{Question, is_sure};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, PageError, id_of, question, shell, widgets};
@@ -57,7 +57,7 @@ pub(super) async fn verify(
 }
 
 fn failed(why: &str) -> ChangeResult {
-    ChangeResult { success: None, failure: Messages::general(why) }
+    ChangeResult { success: None, failure: FormMessages::general(why) }
 }
 
 fn refusal(code: DeliveryError, message: &str, status: Option<u16>) -> String {

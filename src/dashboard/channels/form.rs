@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::kinds;
 use super::once::shown_once;
-use crate::dashboard::form::{FormFields, Messages, request};
+use crate::dashboard::form::{FormFields, FormMessages, request};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{FormField, general_message};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, shell};
@@ -32,7 +32,7 @@ pub(super) async fn show_new(
         PageError::Refused("The plan of the account allows no channels.".to_owned())
     })?;
     let content =
-        new_form(&dashboard, (kind, &kinds), &FormFields::default(), &Messages::default());
+        new_form(&dashboard, (kind, &kinds), &FormFields::default(), &FormMessages::default());
     Ok(shell::page(&dashboard, &visitor, ("Channels", "New channel"), &content))
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn show_edit(
     let id = id_of(&id)?;
     let channel = dashboard.notifications.channel(visitor.account(), id).await?;
     let fields = FormFields(vec![("label".to_owned(), channel.label.clone())]);
-    let content = edit_form(&dashboard, &channel, &fields, &Messages::default());
+    let content = edit_form(&dashboard, &channel, &fields, &FormMessages::default());
     Ok(shell::page(&dashboard, &visitor, ("Channels", "Edit channel"), &content))
 }
 
@@ -109,13 +109,13 @@ fn done(dashboard: &DashboardParts, visitor: &Visitor, done: ChannelWithSecret) 
 }
 
 /// Returns the messages of an error that the visitor can correct.
-fn messages(error: NotificationError) -> Result<Messages, PageError> {
+fn messages(error: NotificationError) -> Result<FormMessages, PageError> {
     match error {
-        NotificationError::Invalid(errors) => Ok(Messages::of_fields(errors)),
+        NotificationError::Invalid(errors) => Ok(FormMessages::of_fields(errors)),
         error @ (NotificationError::LimitExceeded(_)
         | NotificationError::Suspended
         | NotificationError::Conflict(_)
-        | NotificationError::Contended) => Ok(Messages::general(&error.to_string())),
+        | NotificationError::Contended) => Ok(FormMessages::general(&error.to_string())),
         error => Err(error.into()),
     }
 }
@@ -132,7 +132,7 @@ fn new_form(
     dashboard: &DashboardParts,
     (kind, kinds): (ChannelType, &[ChannelType]),
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Markup {
     html! {
         h1 { "New channel" }
@@ -159,7 +159,7 @@ fn edit_form(
     dashboard: &DashboardParts,
     channel: &Channel,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Markup {
     let path = dashboard.path(&format!("/channels/{}", channel.id));
     html! {
@@ -183,7 +183,7 @@ fn edit_form(
     }
 }
 
-fn label_field(fields: &FormFields, messages: &Messages) -> Markup {
+fn label_field(fields: &FormFields, messages: &FormMessages) -> Markup {
     let label = FormField::new("label", "Label", fields.text("label"));
     label.hint("A name for people.").required().input("text", messages)
 }
@@ -193,7 +193,7 @@ fn config_inputs(
     kind: ChannelType,
     is_new: bool,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Markup {
     html! {
         @for field in kinds::config_fields(kind) {

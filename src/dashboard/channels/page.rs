@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::{deliveries, kinds, list, uses};
 use crate::dashboard::address::api_address;
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{self, general_message};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, shell, time};
@@ -30,7 +30,7 @@ pub(super) const OVERLAPS: [(&str, &str); 4] = [
 #[derive(Default)]
 pub(super) struct ChangeResult {
     pub(super) success: Option<&'static str>,
-    pub(super) failure: Messages,
+    pub(super) failure: FormMessages,
 }
 
 pub(super) async fn show(

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::{entered, messages, refused, shown};
 use crate::accounts::UserError;
-use crate::dashboard::visitor::Address;
+use crate::dashboard::visitor::VisitorAddress;
 use crate::dashboard::widgets::general_message;
 use crate::dashboard::{Dashboard, DashboardParts};
 
@@ -27,7 +27,7 @@ pub(super) async fn show(
 
 pub(super) async fn enter(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     Path(token): Path<String>,
 ) -> Response {
     match dashboard.users.enter(&token, address).await {

@@ -10,9 +10,9 @@ use super::oidc::provider_link;
 use super::reset::code_field;
 use super::sign_up::sign_up;
 use super::{entered, messages, refused, shown};
-use crate::accounts::{UserError, Visit, session_of};
-use crate::dashboard::form::{FormFields, Messages};
-use crate::dashboard::visitor::Address;
+use crate::accounts::{SignedInRequest, UserError, session_of};
+use crate::dashboard::form::{FormFields, FormMessages};
+use crate::dashboard::visitor::VisitorAddress;
 use crate::dashboard::widgets::{FormField, general_message};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, cookies, shell};
 
@@ -38,7 +38,7 @@ pub(super) async fn show(State(dashboard): State<Dashboard>) -> Response {
 
 pub(super) async fn submit(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     headers: HeaderMap,
     fields: FormFields,
 ) -> Response {
@@ -47,7 +47,7 @@ pub(super) async fn submit(
         Err(error) => return error.into_response(),
     };
     if fields.has(CONTINUES) {
-        let form = form(&dashboard, visit.as_ref(), (&fields, &Messages::default()));
+        let form = form(&dashboard, visit.as_ref(), (&fields, &FormMessages::default()));
         return shown(&dashboard, TITLE, &form);
     }
     match accept(&dashboard, visit.as_ref(), &fields, address).await {
@@ -65,7 +65,7 @@ pub(super) async fn submit(
 /// Accepts the invitation, and shows the account that the user has joined.
 async fn accept(
     dashboard: &DashboardParts,
-    visit: Option<&Visit>,
+    visit: Option<&SignedInRequest>,
     fields: &FormFields,
     address: std::net::IpAddr,
 ) -> Result<Response, UserError> {
@@ -83,7 +83,7 @@ async fn visit(
     dashboard: &DashboardParts,
     headers: &HeaderMap,
     address: std::net::IpAddr,
-) -> Result<Option<Visit>, PageError> {
+) -> Result<Option<SignedInRequest>, PageError> {
     let Some(token) = session_of(cookies::texts(headers)) else { return Ok(None) };
     match dashboard.users.visit(&token, address).await {
         Ok(visit) => Ok(Some(visit)),
@@ -94,8 +94,8 @@ async fn visit(
 
 fn form(
     dashboard: &DashboardParts,
-    visit: Option<&Visit>,
-    (fields, messages): (&FormFields, &Messages),
+    visit: Option<&SignedInRequest>,
+    (fields, messages): (&FormFields, &FormMessages),
 ) -> Markup {
     html! {
         h1 { (TITLE) }

@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 use http::{HeaderValue, StatusCode, header};
 use maud::Markup;
 
-use super::form::Messages;
+use super::form::FormMessages;
 use super::shell::{self, html_response, redirect};
 use super::{Dashboard, DashboardParts, PageError};
 use crate::accounts::{SignedIn, session_cookie};
@@ -68,20 +68,20 @@ fn shown(dashboard: &DashboardParts, title: &str, content: &Markup) -> Response 
 
 /// Returns the messages of a failed command, beside the field that it is about. A fault of the
 /// service is an error of the page.
-fn messages(error: crate::accounts::UserError) -> Result<Messages, PageError> {
+fn messages(error: crate::accounts::UserError) -> Result<FormMessages, PageError> {
     use crate::accounts::UserError;
     use crate::domain::field_errors::FieldErrors;
     match error {
         UserError::Store(_) => Err(error.into()),
         UserError::Address(_) => {
-            Ok(Messages::of_fields(FieldErrors::of("email", error.to_string())))
+            Ok(FormMessages::of_fields(FieldErrors::of("email", error.to_string())))
         }
         UserError::Password(_) => {
-            Ok(Messages::of_fields(FieldErrors::of("password", error.to_string())))
+            Ok(FormMessages::of_fields(FieldErrors::of("password", error.to_string())))
         }
         UserError::Name(_) => {
-            Ok(Messages::of_fields(FieldErrors::of("account", error.to_string())))
+            Ok(FormMessages::of_fields(FieldErrors::of("account", error.to_string())))
         }
-        other => Ok(Messages::general(&other.to_string())),
+        other => Ok(FormMessages::general(&other.to_string())),
     }
 }

@@ -10,7 +10,7 @@ use super::{local, session};
 use crate::accounts::{OidcAnswer, OidcError, SignedIn, UserError, session_of};
 use crate::dashboard::shell::{self, html_response, redirect};
 use crate::dashboard::text::sentence;
-use crate::dashboard::visitor::Address;
+use crate::dashboard::visitor::VisitorAddress;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, cookies};
 
 /// The error code of a sign-in that the person or the provider denied (RFC 6749, section 4.1.2.1).
@@ -49,7 +49,7 @@ pub(super) fn provider_link(dashboard: &DashboardParts, next: &str) -> Markup {
 /// Sends the browser to the provider.
 pub(super) async fn start(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     headers: HeaderMap,
     Query(StartQuery { next }): Query<StartQuery>,
 ) -> Response {
@@ -73,7 +73,7 @@ pub(super) async fn start(
 /// Signs in with the provider's answer. Any answer ends the attempt.
 pub(super) async fn finish(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     headers: HeaderMap,
     Query(query): Query<AnswerQuery>,
 ) -> Response {

@@ -6,21 +6,21 @@ use maud::{Markup, html};
 
 use super::{messages, refused, shown};
 use crate::accounts::{Password, UserError};
-use crate::dashboard::form::{FormFields, Messages};
-use crate::dashboard::visitor::Address;
+use crate::dashboard::form::{FormFields, FormMessages};
+use crate::dashboard::visitor::VisitorAddress;
 use crate::dashboard::widgets::{FormField, general_message};
 use crate::dashboard::{Dashboard, DashboardParts};
 
 const TITLE: &str = "Reset your password";
 
 pub(super) async fn ask(State(dashboard): State<Dashboard>) -> Response {
-    shown(&dashboard, TITLE, &question(&dashboard, "", &Messages::default()))
+    shown(&dashboard, TITLE, &question(&dashboard, "", &FormMessages::default()))
 }
 
 /// Mails the link. The answer does not tell whether the user exists.
 pub(super) async fn mail(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     fields: FormFields,
 ) -> Response {
     let email = fields.text("email");
@@ -42,7 +42,7 @@ pub(super) async fn mail(
     }
 }
 
-fn question(dashboard: &DashboardParts, email: &str, messages: &Messages) -> Markup {
+fn question(dashboard: &DashboardParts, email: &str, messages: &FormMessages) -> Markup {
     html! {
         h1 { (TITLE) }
         (general_message(messages))
@@ -55,12 +55,12 @@ fn question(dashboard: &DashboardParts, email: &str, messages: &Messages) -> Mar
 }
 
 pub(super) async fn show(State(dashboard): State<Dashboard>) -> Response {
-    shown(&dashboard, TITLE, &form(&dashboard, "", &Messages::default()))
+    shown(&dashboard, TITLE, &form(&dashboard, "", &FormMessages::default()))
 }
 
 pub(super) async fn submit(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     fields: FormFields,
 ) -> Response {
     match reset(&dashboard, &fields, address).await {
@@ -91,7 +91,7 @@ async fn reset(
     dashboard.users.complete_reset(fields.text("code"), &password, address).await
 }
 
-fn form(dashboard: &DashboardParts, code: &str, messages: &Messages) -> Markup {
+fn form(dashboard: &DashboardParts, code: &str, messages: &FormMessages) -> Markup {
     html! {
         h1 { (TITLE) }
         (general_message(messages))

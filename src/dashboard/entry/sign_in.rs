@@ -9,29 +9,29 @@ use serde::Deserialize;
 use super::oidc::provider_link;
 use super::{entered, messages, refused, shown};
 use crate::accounts::{SignIn, no_session_cookie, session_of};
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::shell::redirect;
-use crate::dashboard::visitor::Address;
+use crate::dashboard::visitor::VisitorAddress;
 use crate::dashboard::widgets::{FormField, general_message};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, cookies};
 
 /// The query of the page: the page to show after signing in.
 #[derive(Deserialize)]
-pub(super) struct Next {
+pub(super) struct NextPage {
     #[serde(default)]
     next: String,
 }
 
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
-    Query(Next { next }): Query<Next>,
+    Query(NextPage { next }): Query<NextPage>,
 ) -> Response {
-    shown(&dashboard, "Sign in", &form(&dashboard, "", &next, &Messages::default()))
+    shown(&dashboard, "Sign in", &form(&dashboard, "", &next, &FormMessages::default()))
 }
 
 pub(super) async fn submit(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     headers: HeaderMap,
     fields: FormFields,
 ) -> Response {
@@ -50,7 +50,7 @@ pub(super) async fn submit(
     }
 }
 
-fn form(dashboard: &DashboardParts, email: &str, next: &str, messages: &Messages) -> Markup {
+fn form(dashboard: &DashboardParts, email: &str, next: &str, messages: &FormMessages) -> Markup {
     html! {
         h1 { "Sign in" }
         (general_message(messages))
@@ -68,7 +68,7 @@ fn form(dashboard: &DashboardParts, email: &str, next: &str, messages: &Messages
 
 pub(super) async fn sign_out(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     headers: HeaderMap,
 ) -> Response {
     if let Some(token) = session_of(cookies::texts(&headers))

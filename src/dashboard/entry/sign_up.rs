@@ -7,18 +7,22 @@ use maud::{Markup, html};
 use super::oidc::provider_link;
 use super::{entered, messages, refused, shown};
 use crate::accounts::{Password, SignIn, SignUp, SignedIn, UserError};
-use crate::dashboard::form::{FormFields, Messages};
-use crate::dashboard::visitor::Address;
+use crate::dashboard::form::{FormFields, FormMessages};
+use crate::dashboard::visitor::VisitorAddress;
 use crate::dashboard::widgets::{FormField, general_message};
 use crate::dashboard::{Dashboard, DashboardParts};
 
 pub(super) async fn show(State(dashboard): State<Dashboard>) -> Response {
-    shown(&dashboard, "Sign up", &form(&dashboard, &FormFields::default(), &Messages::default()))
+    shown(
+        &dashboard,
+        "Sign up",
+        &form(&dashboard, &FormFields::default(), &FormMessages::default()),
+    )
 }
 
 pub(super) async fn submit(
     State(dashboard): State<Dashboard>,
-    Address(address): Address,
+    VisitorAddress(address): VisitorAddress,
     fields: FormFields,
 ) -> Response {
     let invitation = None;
@@ -47,7 +51,7 @@ pub(super) async fn sign_up(
     dashboard.users.sign_in(sign_in).await
 }
 
-fn form(dashboard: &DashboardParts, fields: &FormFields, messages: &Messages) -> Markup {
+fn form(dashboard: &DashboardParts, fields: &FormFields, messages: &FormMessages) -> Markup {
     html! {
         h1 { "Sign up" }
         (general_message(messages))

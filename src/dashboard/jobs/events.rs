@@ -19,7 +19,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::page::{JobFragment, fragment};
 use crate::dashboard::form::FormFields;
-use crate::dashboard::visitor::{Visitor, Watcher};
+use crate::dashboard::visitor::{PollingVisitor, Visitor};
 use crate::dashboard::{Dashboard, PageError, id_of};
 use crate::domain::AccountId;
 use crate::domain::user::Role;
@@ -39,7 +39,7 @@ const RECONNECT: Duration = Duration::from_secs(2);
 /// Opens a stream. Above the maximum number of streams the answer is 503.
 pub(super) async fn show(
     State(dashboard): State<Dashboard>,
-    Watcher(visitor): Watcher,
+    PollingVisitor(visitor): PollingVisitor,
     Path(id): Path<String>,
     parts: Parts,
     fields: FormFields,
@@ -173,8 +173,8 @@ impl JobEvents {
     /// Returns the visitor as a page would see it now; `None` if the user may not see the job any
     /// more, or if that cannot be checked.
     async fn admitted(&mut self) -> Option<Visitor> {
-        let watcher = Watcher::from_request_parts(&mut self.parts, &self.dashboard).await;
-        let Watcher(visitor) = watcher.ok()?;
+        let watcher = PollingVisitor::from_request_parts(&mut self.parts, &self.dashboard).await;
+        let PollingVisitor(visitor) = watcher.ok()?;
         (visitor.account() == self.account).then_some(visitor)
     }
 

@@ -10,7 +10,7 @@ use maud::html;
 use super::list;
 use crate::accounts::{AccountError, KeyRequest};
 use crate::dashboard::address::api_address;
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::question::{Question, choice_words, is_sure};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, question, shell, widgets};
@@ -32,7 +32,7 @@ pub(super) async fn create(
     let created = match request(&fields) {
         Ok(request) => dashboard.accounts.create_key(visitor.author(), &account, &request).await,
         Err(errors) => {
-            let messages = Messages::of_fields(errors);
+            let messages = FormMessages::of_fields(errors);
             let page = list::render(&dashboard, &visitor, &fields, &messages).await?;
             return Ok(shell::refused(page));
         }
@@ -40,9 +40,9 @@ pub(super) async fn create(
     let messages = match created {
         Ok(key) => return Ok(shown_once(&dashboard, &visitor, &headers, &key)),
         Err(AccountError::UnusableName(_)) => {
-            Messages::of_fields(FieldErrors::of("name", "Use 1 to 100 printable characters"))
+            FormMessages::of_fields(FieldErrors::of("name", "Use 1 to 100 printable characters"))
         }
-        Err(AccountError::TooManyKeys(_)) => Messages::general(&format!(
+        Err(AccountError::TooManyKeys(_)) => FormMessages::general(&format!(
             "The account already has {MOST_KEYS} active keys. Revoke one first"
         )),
         Err(error) => return Err(error.into()),

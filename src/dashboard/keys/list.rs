@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
 
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::table::{self, Column::Text};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{self, FormField, general_message};
@@ -29,7 +29,7 @@ pub(super) async fn show(
     State(dashboard): State<Dashboard>,
     visitor: Visitor,
 ) -> Result<Response, PageError> {
-    render(&dashboard, &visitor, &FormFields::default(), &Messages::default()).await
+    render(&dashboard, &visitor, &FormFields::default(), &FormMessages::default()).await
 }
 
 /// Renders the list, and below it the form of a new key.
@@ -37,7 +37,7 @@ pub(super) async fn render(
     dashboard: &Dashboard,
     visitor: &Visitor,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Result<Response, PageError> {
     let account = visitor.load_account(dashboard).await?;
     let keys = dashboard.accounts.keys(&account).await?;
@@ -124,7 +124,7 @@ fn changes(dashboard: &DashboardParts, key: &KeyRecord) -> Markup {
     }
 }
 
-fn form(dashboard: &DashboardParts, fields: &FormFields, messages: &Messages) -> Markup {
+fn form(dashboard: &DashboardParts, fields: &FormFields, messages: &FormMessages) -> Markup {
     let value = |name| fields.text(name);
     html! {
         h2 { "New key" }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::activity::{Activity, ActivityRange};
-use crate::dashboard::chart::{self, Stack};
+use crate::dashboard::chart::{self, StackedBar};
 use crate::dashboard::table::Column::{Number, Text};
 use crate::dashboard::time::ShownZone;
 use crate::dashboard::{DashboardParts, table};
@@ -99,7 +99,7 @@ fn after(class: usize) -> String {
 
 fn outcomes(activity: &Activity, zone: ShownZone) -> Markup {
     let most = activity.periods.iter().map(AccountHour::jobs).max().unwrap_or(0);
-    let stack = |(place, period): (usize, &AccountHour)| Stack {
+    let stack = |(place, period): (usize, &AccountHour)| StackedBar {
         place,
         parts: [period.succeeded, period.failed, period.cancelled]
             .into_iter()
@@ -120,7 +120,7 @@ fn outcomes(activity: &Activity, zone: ShownZone) -> Markup {
 }
 
 fn lags_chart(activity: &Activity, zone: ShownZone) -> Markup {
-    let stack = |(place, period): (usize, &AccountHour)| Stack {
+    let stack = |(place, period): (usize, &AccountHour)| StackedBar {
         place,
         parts: groups(period),
         full: period.lags.iter().sum(),
@@ -156,11 +156,11 @@ fn drawn<'a>(
     activity: &'a Activity,
     zone: ShownZone,
     about: &str,
-    stack: impl FnMut((usize, &'a AccountHour)) -> Stack,
+    stack: impl FnMut((usize, &'a AccountHour)) -> StackedBar,
 ) -> Markup {
     let periods = &activity.periods;
     let with_jobs = periods.iter().enumerate().filter(|(_, period)| period.jobs() > 0);
-    let stacks: Vec<Stack> = with_jobs.map(stack).filter(|stack| stack.full > 0).collect();
+    let stacks: Vec<StackedBar> = with_jobs.map(stack).filter(|stack| stack.full > 0).collect();
     let last = periods.len().saturating_sub(1);
     let times = (0..TIMES).filter_map(|time| periods.get(time * last / (TIMES - 1)));
     html! {

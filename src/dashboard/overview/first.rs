@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use crate::accounts::AccountOverview;
-use crate::dashboard::form::{FormFields, Messages, request};
+use crate::dashboard::form::{FormFields, FormMessages, request};
 use crate::dashboard::schedules::refusal;
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::visitor::Visitor;
@@ -38,7 +38,7 @@ pub(super) fn page(
         return shell::page(dashboard, visitor, ("Overview", "Overview"), &content);
     }
     let fields = FormFields::of([("cronExpression", SUGGESTED)]);
-    shown(dashboard, visitor, &fields, &Messages::default())
+    shown(dashboard, visitor, &fields, &FormMessages::default())
 }
 
 /// Creates the schedule, runs it at once and shows that job.
@@ -75,7 +75,7 @@ fn shown(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Response {
     let content = if visitor.may(Role::Member) {
         question(dashboard, visitor, fields, messages)
@@ -92,7 +92,7 @@ fn question(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Markup {
     html! {
         h1 { "Which URL should be called, and how often?" }

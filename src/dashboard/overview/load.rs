@@ -8,7 +8,7 @@ use axum::response::Response;
 use http::StatusCode;
 use maud::{Markup, html};
 
-use crate::dashboard::chart::{self, Bar};
+use crate::dashboard::chart::{self, ChartBar};
 use crate::dashboard::shell::html_response;
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
@@ -120,9 +120,9 @@ fn load(forecast: &Forecast, (at, runs): (Timestamp, u64), zone: ShownZone) -> M
 fn bars(quarters: &[Quarter], zone: ShownZone) -> Markup {
     let bar = |(place, quarter): (usize, &Quarter)| {
         let title = title(quarter, zone);
-        Bar { class: "load", place, value: quarter.runs, title }
+        ChartBar { class: "load", place, value: quarter.runs, title }
     };
-    let bars: Vec<Bar> =
+    let bars: Vec<ChartBar> =
         quarters.iter().enumerate().filter(|(_, quarter)| quarter.runs > 0).map(bar).collect();
     let about = "Runs per 15 minutes in the next 24 hours. The table below has the values.";
     html! {

@@ -38,7 +38,7 @@ pub(super) fn routes() -> Router<Dashboard> {
 }
 
 /// The objects that the page shows.
-struct Shown {
+struct OverviewContent {
     overview: AccountOverview,
     /// The failing schedules that ran last, newest run first, and the number of all.
     failing: SchedulePage,
@@ -75,7 +75,7 @@ async fn show(
     let now = dashboard.clock.now();
     let mut activity = Activity::empty(ActivityRange::read(&fields), now, visitor.zone.zone);
     activity.add(&dashboard.schedules.hours(account, activity.from()).await?);
-    let shown = Shown {
+    let shown = OverviewContent {
         overview,
         failing: dashboard.schedules.list(account, &failing).await?,
         load,
@@ -103,7 +103,7 @@ fn schedules(field: SortField, descending: bool, limit: u32) -> ScheduleQuery {
     }
 }
 
-fn content(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Markup {
+fn content(dashboard: &DashboardParts, visitor: &Visitor, shown: &OverviewContent) -> Markup {
     html! {
         h1 { "Overview" }
         (widgets::account_notes(visitor, &shown.overview))
@@ -127,7 +127,7 @@ fn content(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Mark
     }
 }
 
-fn figures(visitor: &Visitor, shown: &Shown) -> Markup {
+fn figures(visitor: &Visitor, shown: &OverviewContent) -> Markup {
     let AccountOverview { plan, usage, jobs_this_month, .. } = &shown.overview;
     html! {
         dl.figures {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::Shown;
+use super::OverviewContent;
 use crate::dashboard::schedules::failing_address;
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
@@ -12,7 +12,11 @@ use crate::domain::ScheduleId;
 use crate::domain::alert::masked_url;
 
 /// Renders the schedules whose last job failed, and the way to all of them.
-pub(super) fn failures(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Markup {
+pub(super) fn failures(
+    dashboard: &DashboardParts,
+    visitor: &Visitor,
+    shown: &OverviewContent,
+) -> Markup {
     let failing = &shown.failing;
     html! {
         (table::render(
@@ -45,7 +49,11 @@ pub(super) fn failures(dashboard: &DashboardParts, visitor: &Visitor, shown: &Sh
 }
 
 /// Renders the newest jobs of all schedules.
-pub(super) fn jobs(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Markup {
+pub(super) fn jobs(
+    dashboard: &DashboardParts,
+    visitor: &Visitor,
+    shown: &OverviewContent,
+) -> Markup {
     html! {
         (table::render(
             "",
@@ -73,7 +81,11 @@ pub(super) fn jobs(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown)
 }
 
 /// Renders the schedules that run next.
-pub(super) fn next_runs(dashboard: &DashboardParts, visitor: &Visitor, shown: &Shown) -> Markup {
+pub(super) fn next_runs(
+    dashboard: &DashboardParts,
+    visitor: &Visitor,
+    shown: &OverviewContent,
+) -> Markup {
     html! {
         (table::render(
             "",

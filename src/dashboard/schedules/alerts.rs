@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{controls, input, path_of};
 use crate::dashboard::channels::kinds;
-use crate::dashboard::form::{FormFields, Messages, request};
+use crate::dashboard::form::{FormFields, FormMessages, request};
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{self, FormField, general_message};
@@ -32,7 +32,7 @@ pub(super) async fn show(
     visitor.needs(Role::Member)?;
     let preference = dashboard.notifications.preference(visitor.account(), id_of(&id)?).await?;
     let fields = fields_of(&preference);
-    page(&dashboard, &visitor, preference.schedule, &fields, &Messages::default()).await
+    page(&dashboard, &visitor, preference.schedule, &fields, &FormMessages::default()).await
 }
 
 pub(super) async fn submit(
@@ -45,8 +45,10 @@ pub(super) async fn submit(
     let request: PreferenceUpdate = request(&json_of(&fields))?;
     let messages = match dashboard.notifications.set_preference(account, call, id, request).await {
         Ok(_) => return Ok(redirect(&path_of(&dashboard, id))),
-        Err(NotificationError::Invalid(errors)) => Messages::of_fields(errors),
-        Err(error @ NotificationError::LimitExceeded(_)) => Messages::general(&error.to_string()),
+        Err(NotificationError::Invalid(errors)) => FormMessages::of_fields(errors),
+        Err(error @ NotificationError::LimitExceeded(_)) => {
+            FormMessages::general(&error.to_string())
+        }
         Err(error) => return Err(error.into()),
     };
     Ok(shell::refused(page(&dashboard, &visitor, id, &fields, &messages).await?))
@@ -84,7 +86,7 @@ async fn page(
     visitor: &Visitor,
     id: ScheduleId,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Result<Response, PageError> {
     let schedule = dashboard.schedules.get(visitor.account(), id).await?;
     let filter = ChannelFilter { kind: None, verified: Some(true) };
@@ -110,7 +112,7 @@ async fn page(
     Ok(shell::page(dashboard, visitor, ("Schedules", "Alerts"), &content))
 }
 
-fn form(fields: &FormFields, messages: &Messages, channels: &[Channel]) -> Markup {
+fn form(fields: &FormFields, messages: &FormMessages, channels: &[Channel]) -> Markup {
     html! {
         (FormField::new("notifyOn", "Notify on", fields.text("notifyOn"))
             .select(&NOTIFY_ON, messages))
@@ -126,7 +128,7 @@ fn form(fields: &FormFields, messages: &Messages, channels: &[Channel]) -> Marku
     }
 }
 
-fn targets(fields: &FormFields, messages: &Messages, channels: &[Channel]) -> Markup {
+fn targets(fields: &FormFields, messages: &FormMessages, channels: &[Channel]) -> Markup {
     let message = messages.of("channelIds");
     let is_chosen = |channel: &Channel| {
         let id = channel.id.to_string();

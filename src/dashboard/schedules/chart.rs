@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::dashboard::chart::{self, Bar};
+use crate::dashboard::chart::{self, ChartBar};
 use crate::dashboard::table;
 use crate::dashboard::table::Column::{Number, Text};
 use crate::dashboard::time::ShownZone;
@@ -80,7 +80,7 @@ pub(super) fn durations(jobs: &[Job], zone: ShownZone) -> Markup {
     let about = format!(
         "Durations of the last {number} jobs, up to {longest}. The table below has the values."
     );
-    let bars: Vec<Bar> =
+    let bars: Vec<ChartBar> =
         timed.iter().enumerate().map(|(place, job)| bar(place, job, zone)).collect();
     html! {
         h2 { "Durations" }
@@ -90,9 +90,9 @@ pub(super) fn durations(jobs: &[Job], zone: ShownZone) -> Markup {
     }
 }
 
-fn bar(place: usize, job: &Job, zone: ShownZone) -> Bar {
+fn bar(place: usize, job: &Job, zone: ShownZone) -> ChartBar {
     let (class, value) = (widgets::status_class(job.status), job.duration_ms.unwrap_or(0).into());
-    Bar { class, place, value, title: label(job, zone) }
+    ChartBar { class, place, value, title: label(job, zone) }
 }
 
 fn table(jobs: &[&Job], zone: ShownZone) -> Markup {

@@ -5,7 +5,7 @@ use std::iter::repeat_n;
 use maud::{Markup, html};
 
 use super::{input, worst_case};
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::widgets::FormField;
 use crate::dashboard::{DashboardParts, zones};
 use crate::domain::schedule::{HttpMethod, UnreadableFields};
@@ -39,7 +39,7 @@ const ROWS: usize = 4;
 const EMPTY_ROWS: usize = 2;
 
 /// Renders the name and the description.
-pub(super) fn name(fields: &FormFields, messages: &Messages) -> Markup {
+pub(super) fn name(fields: &FormFields, messages: &FormMessages) -> Markup {
     html! {
         (FormField::new("name", "Name", fields.text("name")).required().input("text", messages))
         (FormField::new("description", "Description", fields.text("description")).area(2, messages))
@@ -47,7 +47,11 @@ pub(super) fn name(fields: &FormFields, messages: &Messages) -> Markup {
 }
 
 /// Renders the request that is sent.
-pub(super) fn request(fields: &FormFields, messages: &Messages, lost: UnreadableFields) -> Markup {
+pub(super) fn request(
+    fields: &FormFields,
+    messages: &FormMessages,
+    lost: UnreadableFields,
+) -> Markup {
     let methods: Vec<_> = HttpMethod::ALL.iter().map(|one| (one.as_str(), one.as_str())).collect();
     html! {
         fieldset {
@@ -82,7 +86,7 @@ fn lost_secrets(lost: UnreadableFields) -> &'static str {
 }
 
 /// Renders the headers as rows, and some empty rows.
-fn header_rows(fields: &FormFields, messages: &Messages) -> Markup {
+fn header_rows(fields: &FormFields, messages: &FormMessages) -> Markup {
     let mut rows = input::header_rows(fields);
     let empty = ROWS.saturating_sub(rows.len()).max(EMPTY_ROWS);
     rows.extend(repeat_n((String::new(), String::new()), empty));
@@ -109,7 +113,7 @@ fn header_rows(fields: &FormFields, messages: &Messages) -> Markup {
 pub(super) fn timing(
     dashboard: &DashboardParts,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
     help: &Markup,
 ) -> Markup {
     html! {
@@ -133,7 +137,7 @@ pub(super) fn timing(
 pub(super) fn rules(
     dashboard: &DashboardParts,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Markup {
     html! {
         fieldset {

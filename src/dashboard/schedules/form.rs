@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::test_panel::{self, TestAnswer};
 use super::{controls, cron_help, input, path_of};
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::shell::{self, html_response, redirect};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::general_message;
@@ -30,7 +30,7 @@ struct ScheduleForm<'a> {
     /// The schedule to change; absent for a new one.
     schedule: Option<&'a Schedule>,
     fields: &'a FormFields,
-    messages: &'a Messages,
+    messages: &'a FormMessages,
     /// The result of a test request.
     test: Option<Markup>,
 }
@@ -40,7 +40,7 @@ pub(super) async fn new(
     visitor: Visitor,
 ) -> Result<Response, PageError> {
     visitor.needs(Role::Member)?;
-    let (fields, messages) = (input::blank(visitor.zone), Messages::default());
+    let (fields, messages) = (input::blank(visitor.zone), FormMessages::default());
     ScheduleForm::new(None, &fields, &messages).page(&dashboard, &visitor)
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn create(
     fields: FormFields,
 ) -> Result<Response, PageError> {
     let call = visitor.call()?;
-    let mut messages = Messages::default();
+    let mut messages = FormMessages::default();
     if fields.has(test_panel::BUTTON) {
         let tested = TestedSchedule::New(input::creation(&fields)?);
         let form = ScheduleForm::new(None, &fields, &messages);
@@ -74,7 +74,7 @@ pub(super) async fn edit(
 ) -> Result<Response, PageError> {
     visitor.needs(Role::Member)?;
     let schedule = dashboard.schedules.get(visitor.account(), id_of(&id)?).await?;
-    let (fields, messages) = (input::of_schedule(&schedule), Messages::default());
+    let (fields, messages) = (input::of_schedule(&schedule), FormMessages::default());
     ScheduleForm::new(Some(&schedule), &fields, &messages).page(&dashboard, &visitor)
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn update(
 ) -> Result<Response, PageError> {
     let (call, id) = (visitor.call()?, id_of(&id)?);
     let schedule = dashboard.schedules.get(visitor.account(), id).await?;
-    let mut messages = Messages::default();
+    let mut messages = FormMessages::default();
     if fields.has(test_panel::BUTTON) {
         let tested = TestedSchedule::Changed(id, input::update(&fields, &schedule)?);
         let form = ScheduleForm::new(Some(&schedule), &fields, &messages);
@@ -95,7 +95,7 @@ pub(super) async fn update(
     }
     // The form has all fields, so an outdated one would undo the changes of others.
     if fields.text(REVISION) != schedule.revision.to_string() {
-        messages = Messages::general(OUTDATED);
+        messages = FormMessages::general(OUTDATED);
     } else if !fields.has(SHOW_RUNS) {
         let request = input::update(&fields, &schedule)?;
         match dashboard.schedules.update(visitor.account(), call, id, request).await {
@@ -107,7 +107,11 @@ pub(super) async fn update(
 }
 
 impl<'a> ScheduleForm<'a> {
-    fn new(schedule: Option<&'a Schedule>, fields: &'a FormFields, messages: &'a Messages) -> Self {
+    fn new(
+        schedule: Option<&'a Schedule>,
+        fields: &'a FormFields,
+        messages: &'a FormMessages,
+    ) -> Self {
         Self { schedule, fields, messages, test: None }
     }
 

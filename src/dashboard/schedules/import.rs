@@ -9,7 +9,7 @@ use maud::{Markup, html};
 
 use super::cron_help::reading;
 use super::input::refusal;
-use crate::dashboard::form::{FormFields, Messages};
+use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::table::{self, Column::Text};
 use crate::dashboard::text::sentence;
@@ -35,7 +35,7 @@ pub(super) async fn show(
 ) -> Result<Response, PageError> {
     visitor.needs(Role::Member)?;
     let fields = FormFields::of([("timezone", visitor.zone.name())]);
-    Ok(entry_page(&dashboard, &visitor, &fields, &Messages::default()))
+    Ok(entry_page(&dashboard, &visitor, &fields, &FormMessages::default()))
 }
 
 pub(super) async fn submit(
@@ -47,14 +47,14 @@ pub(super) async fn submit(
     // The upload comes before it: a slow client would otherwise keep a place from others.
     let import = dashboard.imports.begin().await.ok_or_else(busy)?;
     if fields.has(EDIT) {
-        return Ok(entry_page(&dashboard, &visitor, &fields, &Messages::default()));
+        return Ok(entry_page(&dashboard, &visitor, &fields, &FormMessages::default()));
     }
     if let Some(field) = unreadable.first() {
-        let messages = Messages::of_field(field, "the file is not a text in UTF-8");
+        let messages = FormMessages::of_field(field, "the file is not a text in UTF-8");
         return Ok(shell::refused(entry_page(&dashboard, &visitor, &fields, &messages)));
     }
     let text = Arc::new(import_text(&fields));
-    let mut messages = Messages::default();
+    let mut messages = FormMessages::default();
     if fields.has(CREATE) {
         match import.create(account, call, &text).await {
             Ok(_) => return Ok(redirect(&dashboard.path("/schedules"))),
@@ -90,7 +90,7 @@ fn entry_page(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     fields: &FormFields,
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Response {
     let content = html! {
         h1 { "Import schedules" }
@@ -130,7 +130,7 @@ fn preview(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     (text, found): (&ImportText, &ImportPreview),
-    messages: &Messages,
+    messages: &FormMessages,
 ) -> Response {
     let ImportPreview { entries, without_effect } = found;
     let valid = entries.iter().filter(|entry| entry.schedule.is_ok()).count();

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::dashboard::PageError;
-use crate::dashboard::form::{FormFields, Messages, request};
+use crate::dashboard::form::{FormFields, FormMessages, request};
 use crate::dashboard::text::read_headers;
 use crate::dashboard::time::ShownZone;
 use crate::domain::headers::headers_text;
@@ -29,11 +29,11 @@ const TEXTS: [&str; 8] = [
 ];
 
 /// Returns the messages of a refused form. An error that no other input avoids is a page.
-pub(in crate::dashboard) fn refusal(error: CommandError) -> Result<Messages, PageError> {
+pub(in crate::dashboard) fn refusal(error: CommandError) -> Result<FormMessages, PageError> {
     match error {
-        CommandError::Invalid(errors) => Ok(Messages::of_fields(errors)),
+        CommandError::Invalid(errors) => Ok(FormMessages::of_fields(errors)),
         CommandError::LimitExceeded(_) | CommandError::Suspended | CommandError::Contended => {
-            Ok(Messages::general(&error.to_string()))
+            Ok(FormMessages::general(&error.to_string()))
         }
         other => Err(other.into()),
     }

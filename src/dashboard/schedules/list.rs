@@ -5,11 +5,11 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::cron_help::reading;
-use super::view::{FAILING, FINE, OUTCOME, PAGE, SORTS, View};
+use super::view::{FAILING, FINE, ListView, OUTCOME, PAGE, SORTS};
 use super::{import, path_of, pause};
 use crate::dashboard::address::api_address;
 use crate::dashboard::form::FormFields;
-use crate::dashboard::members::Addresses;
+use crate::dashboard::members::ActorNames;
 use crate::dashboard::text::{counted, grouped};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, shell, time, widgets};
@@ -25,7 +25,7 @@ pub(super) async fn show(
     headers: http::HeaderMap,
     fields: FormFields,
 ) -> Result<Response, PageError> {
-    render(&dashboard, &visitor, &headers, (&View::read(&fields), &html! {})).await
+    render(&dashboard, &visitor, &headers, (&ListView::read(&fields), &html! {})).await
 }
 
 /// Renders the list, with a note about the last change above it. The headers are those of the
@@ -34,7 +34,7 @@ pub(super) async fn render(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     headers: &http::HeaderMap,
-    (view, note): (&View, &Markup),
+    (view, note): (&ListView, &Markup),
 ) -> Result<Response, PageError> {
     let found = dashboard.schedules.list(visitor.account(), &view.query()).await?;
     let authors = pause::authors(dashboard, visitor, &found.schedules).await?;
@@ -72,7 +72,7 @@ fn first_steps(dashboard: &DashboardParts) -> Markup {
     }
 }
 
-fn filters(dashboard: &DashboardParts, view: &View) -> Markup {
+fn filters(dashboard: &DashboardParts, view: &ListView) -> Markup {
     html! {
         form.filters method="get" action=(dashboard.path("/schedules")) role="search" {
             label { "Search" input type="search" name="q" value=(view.text); }
@@ -108,7 +108,7 @@ fn filters(dashboard: &DashboardParts, view: &View) -> Markup {
 }
 
 /// Renders the box of a page without schedules.
-fn nothing(dashboard: &DashboardParts, visitor: &Visitor, view: &View, total: u64) -> Markup {
+fn nothing(dashboard: &DashboardParts, visitor: &Visitor, view: &ListView, total: u64) -> Markup {
     if total > 0 {
         let first = html! { a href=(view.at(dashboard, 0)) { "Go to the first page" } };
         return widgets::empty("There are no schedules on this page.", &first);
@@ -132,8 +132,8 @@ fn nothing(dashboard: &DashboardParts, visitor: &Visitor, view: &View, total: u6
 fn table(
     dashboard: &DashboardParts,
     visitor: &Visitor,
-    view: &View,
-    (found, authors): (&SchedulePage, &Addresses),
+    view: &ListView,
+    (found, authors): (&SchedulePage, &ActorNames),
 ) -> Markup {
     let (is_member, now) = (visitor.may(Role::Member), dashboard.clock.now());
     html! {
@@ -173,7 +173,7 @@ fn table(
 
 /// Renders the actions on the selected schedules, or on all that match if the page has only some of
 /// them. The script shows that choice when all boxes of the page are ticked.
-fn bulk_buttons(view: &View, found: &SchedulePage) -> Markup {
+fn bulk_buttons(view: &ListView, found: &SchedulePage) -> Markup {
     let match_filters = if view.words().is_empty() { "" } else { " that match these filters" };
     html! {
         @if found.total > found.schedules.len() as u64 {
@@ -204,7 +204,7 @@ fn select(schedule: &Schedule) -> Markup {
 fn cells(
     dashboard: &DashboardParts,
     visitor: &Visitor,
-    (schedule, authors): (&Schedule, &Addresses),
+    (schedule, authors): (&Schedule, &ActorNames),
     now: Timestamp,
 ) -> Markup {
     let (definition, zone) = (&schedule.definition, visitor.zone);
@@ -242,7 +242,7 @@ pub(super) fn state(schedule: &Schedule) -> Markup {
     }
 }
 
-fn pager(dashboard: &DashboardParts, view: &View, found: &SchedulePage) -> Markup {
+fn pager(dashboard: &DashboardParts, view: &ListView, found: &SchedulePage) -> Markup {
     let shown = found.schedules.len() as u64;
     let last = view.offset + shown;
     let previous = view.offset.saturating_sub(u64::from(PAGE));

@@ -13,7 +13,7 @@ use super::chart::{self, Statistics};
 use super::{cron_help, flash, list, path_of, pause, sections};
 use crate::dashboard::address::api_address;
 use crate::dashboard::form::{FormFields, request};
-use crate::dashboard::members::Addresses;
+use crate::dashboard::members::ActorNames;
 use crate::dashboard::text::counted;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{
@@ -96,7 +96,7 @@ fn head(dashboard: &DashboardParts, visitor: &Visitor, schedule: &Schedule) -> M
 fn facts(
     dashboard: &DashboardParts,
     visitor: &Visitor,
-    (schedule, authors): (&Schedule, &Addresses),
+    (schedule, authors): (&Schedule, &ActorNames),
     jobs: &[Job],
 ) -> Markup {
     let (now, zone) = (dashboard.clock.now(), visitor.zone);

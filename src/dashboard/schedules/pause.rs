@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use super::input::refusal;
 use super::{flash, path_of};
-use crate::dashboard::form::{FormFields, Messages};
-use crate::dashboard::members::Addresses;
+use crate::dashboard::form::{FormFields, FormMessages};
+use crate::dashboard::members::ActorNames;
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::time::ShownZone;
 use crate::dashboard::visitor::Visitor;
@@ -25,7 +25,7 @@ pub(super) async fn ask(
 ) -> Result<Response, PageError> {
     visitor.needs(Role::Member)?;
     let schedule = dashboard.schedules.get(visitor.account(), id_of(&id)?).await?;
-    Ok(page(&dashboard, &visitor, &schedule, ("", &Messages::default())))
+    Ok(page(&dashboard, &visitor, &schedule, ("", &FormMessages::default())))
 }
 
 /// Pauses a schedule with a note.
@@ -50,7 +50,7 @@ fn page(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     schedule: &Schedule,
-    (note, messages): (&str, &Messages),
+    (note, messages): (&str, &FormMessages),
 ) -> Response {
     let path = path_of(dashboard, schedule.id);
     let content = html! {
@@ -75,15 +75,15 @@ pub(super) async fn authors(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     schedules: &[Schedule],
-) -> Result<Addresses, PageError> {
+) -> Result<ActorNames, PageError> {
     if schedules.iter().all(|schedule| schedule.pause.is_none()) {
-        return Ok(Addresses::new());
+        return Ok(ActorNames::new());
     }
     members::addresses(dashboard, visitor).await
 }
 
 /// Renders the note of a paused schedule, if it has one.
-pub(super) fn note(schedule: &Schedule, authors: &Addresses, zone: ShownZone) -> Markup {
+pub(super) fn note(schedule: &Schedule, authors: &ActorNames, zone: ShownZone) -> Markup {
     let Some(pause) = &schedule.pause else { return html! {} };
     let author = authors.get(&pause.author).unwrap_or(&pause.author);
     html! {

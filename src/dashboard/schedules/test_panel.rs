@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::dashboard::form::Messages;
+use crate::dashboard::form::FormMessages;
 use crate::dashboard::jobs::exchange::{self, ShownRequest};
 use crate::dashboard::jobs::{advice, attempts};
 use crate::dashboard::text::sentence;
@@ -24,7 +24,7 @@ pub(super) enum TestAnswer {
     /// The panel with the exchange, or with the reason why there is none.
     Panel(Markup),
     /// The messages beside the fields of a form that could not be saved as it is.
-    Invalid(Messages),
+    Invalid(FormMessages),
 }
 
 /// Renders the button of a form that is sent to `action`. The script replaces only the panel.
@@ -55,7 +55,7 @@ pub(super) async fn run(
     let checked = match dashboard.schedules.check_test_request(account, tested).await {
         Ok(checked) => checked,
         Err(CommandError::Invalid(errors)) => {
-            return Ok(TestAnswer::Invalid(Messages::of_fields(errors)));
+            return Ok(TestAnswer::Invalid(FormMessages::of_fields(errors)));
         }
         Err(error @ (CommandError::LimitExceeded(_) | CommandError::Suspended)) => {
             return Ok(TestAnswer::Panel(refused(&error.to_string())));

@@ -39,10 +39,13 @@ pub(super) struct FieldChange {
 }
 
 /// A definition, and its fields that cannot be decrypted.
-pub(super) type Readable<'a> = (&'a Definition, UnreadableFields);
+pub(super) type ReadableDefinition<'a> = (&'a Definition, UnreadableFields);
 
 /// Returns the fields in which `new` differs from `old`, in the order of the form.
-pub(super) fn changes(old: Readable<'_>, new: Readable<'_>) -> Vec<FieldChange> {
+pub(super) fn changes(
+    old: ReadableDefinition<'_>,
+    new: ReadableDefinition<'_>,
+) -> Vec<FieldChange> {
     let ((before, lost), (after, lost_after)) = (old, new);
     let mut changes: Vec<FieldChange> = fields(before)
         .into_iter()

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::versions::readable;
 use super::{input, path_of, version_changes};
-use crate::dashboard::form::{FormFields, Messages, request};
+use crate::dashboard::form::{FormFields, FormMessages, request};
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::general_message;
@@ -59,7 +59,7 @@ pub(super) async fn submit(
                 Err(error) => input::refusal(error)?,
             }
         } else {
-            Messages::general(OUTDATED)
+            FormMessages::general(OUTDATED)
         };
     }
     Ok(shell::refused(choice.page(&dashboard, &visitor, &messages)))
@@ -108,12 +108,21 @@ impl VersionChoice {
     }
 
     /// Returns the reason why the version cannot be used, if there is one.
-    fn hindrance(&self) -> Messages {
+    fn hindrance(&self) -> FormMessages {
         let lost = self.version.unreadable;
-        if lost.body || lost.headers { Messages::general(UNREADABLE) } else { Messages::default() }
+        if lost.body || lost.headers {
+            FormMessages::general(UNREADABLE)
+        } else {
+            FormMessages::default()
+        }
     }
 
-    fn page(&self, dashboard: &DashboardParts, visitor: &Visitor, messages: &Messages) -> Response {
+    fn page(
+        &self,
+        dashboard: &DashboardParts,
+        visitor: &Visitor,
+        messages: &FormMessages,
+    ) -> Response {
         let Self { schedule, version } = self;
         let current = (&schedule.definition, schedule.unreadable);
         let changes = version_changes::changes(current, readable(version));

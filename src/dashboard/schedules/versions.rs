@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::{path_of, version_changes};
 use crate::dashboard::form::FormFields;
-use crate::dashboard::members::{self, Addresses};
+use crate::dashboard::members::{self, ActorNames};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, shell, time, widgets};
 use crate::domain::schedule::Schedule;
@@ -20,7 +20,7 @@ const PAGE: u8 = 20;
 const OPERATOR: &str = "operator:";
 
 /// The names of users and keys, by the text of an actor.
-type AuthorNames = Addresses;
+type AuthorNames = ActorNames;
 
 /// A page of versions, and the data to show them.
 struct VersionList<'a> {
@@ -86,7 +86,7 @@ fn author_name<'a>(author: Option<&'a str>, names: &'a AuthorNames) -> &'a str {
 }
 
 /// Returns a version as it is compared.
-pub(super) fn readable(version: &StoredVersion) -> version_changes::Readable<'_> {
+pub(super) fn readable(version: &StoredVersion) -> version_changes::ReadableDefinition<'_> {
     (&version.definition, version.unreadable)
 }
 

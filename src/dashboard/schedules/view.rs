@@ -27,7 +27,7 @@ pub(super) const SORTS: [(&str, &str, SortField, bool); 5] = [
 
 /// The part of the list that is shown. The form of the bulk actions carries it along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct View {
+pub(super) struct ListView {
     pub(super) text: String,
     pub(super) state: String,
     pub(super) outcome: String,
@@ -36,7 +36,7 @@ pub(super) struct View {
     pub(super) offset: u64,
 }
 
-impl View {
+impl ListView {
     /// Reads the fields of an address, or of the form of the bulk actions.
     pub(super) fn read(fields: &FormFields) -> Self {
         // PostgreSQL cannot search for a NUL character, and no text has one.
@@ -140,13 +140,13 @@ mod tests {
             ("method", "PUT"),
             ("sort", "next"),
         ];
-        let view = View::read(&FormFields::of(given));
+        let view = ListView::read(&FormFields::of(given));
         let query = view.query();
         assert_eq!(query.contains.as_deref(), Some("a b"));
         assert_eq!((query.is_enabled, query.http_method), (Some(false), Some(HttpMethod::Put)));
         assert_eq!(query.is_failing, Some(true));
         assert_eq!((query.sort.field, query.sort.descending), (SortField::NextTick, false));
-        assert_eq!(View::read(&FormFields::of(view.pairs())), view);
+        assert_eq!(ListView::read(&FormFields::of(view.pairs())), view);
         let words = [
             "Name, description or URL contains \u{201c}a b\u{201d}",
             "State: paused",
@@ -155,9 +155,9 @@ mod tests {
         ];
         assert_eq!(view.words(), words);
         // A filter that the query does not know does not filter, and is not named.
-        let unknown = View::read(&FormFields::of([("state", "x"), ("method", "y")]));
+        let unknown = ListView::read(&FormFields::of([("state", "x"), ("method", "y")]));
         assert!(unknown.words().is_empty());
-        let usual = View::default().query();
+        let usual = ListView::default().query();
         assert_eq!((usual.sort.field, usual.sort.descending), (SortField::CreatedAt, true));
         assert_eq!((usual.contains, usual.is_enabled, usual.is_failing), (None, None, None));
     }

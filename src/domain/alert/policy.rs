@@ -54,7 +54,7 @@ pub struct Streak {
 
 /// An event that the end of a job raises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Raised {
+pub struct RaisedEvent {
     /// The kind of event.
     pub kind: AlertKind,
     /// The number of failures in a row: including this one, or before the recovery.
@@ -72,27 +72,27 @@ impl AlertPolicy {
     }
 
     /// Returns the events of a job that ends at `at`, and the streak after it.
-    pub fn judge(self, streak: Streak, end: JobEnd, at: Timestamp) -> (Vec<Raised>, Streak) {
+    pub fn judge(self, streak: Streak, end: JobEnd, at: Timestamp) -> (Vec<RaisedEvent>, Streak) {
         // A replica of an earlier release ends a streak without resetting `told_at`.
         let told_at = streak.told_at.filter(|_| streak.failures > 0);
         match end {
             JobEnd::Failed => {
                 let failures = streak.failures.saturating_add(1);
                 let told = self.wants(end) && self.tells_failure(failures, told_at, at);
-                let raised = Raised { kind: AlertKind::JobFailed, failures, wanted: true };
+                let raised = RaisedEvent { kind: AlertKind::JobFailed, failures, wanted: true };
                 let told_at = if told { Some(at) } else { told_at };
                 (told.then_some(raised).into_iter().collect(), Streak { failures, told_at })
             }
             JobEnd::Succeeded => {
                 let was_told = told_at.is_some();
-                let recovered = was_told.then_some(Raised {
+                let recovered = was_told.then_some(RaisedEvent {
                     kind: AlertKind::ScheduleRecovered,
                     failures: streak.failures,
                     wanted: self.notify_on_recovery,
                 });
                 // One message for one job: a recovery alert implies the success.
                 let is_told = was_told && self.notify_on_recovery;
-                let succeeded = (self.wants(end) && !is_told).then_some(Raised {
+                let succeeded = (self.wants(end) && !is_told).then_some(RaisedEvent {
                     kind: AlertKind::JobSucceeded,
                     failures: 0,
                     wanted: true,
@@ -130,7 +130,7 @@ mod tests {
             let end = if end == 'F' { JobEnd::Failed } else { JobEnd::Succeeded };
             let (raised, after) = policy.judge(streak, end, at);
             streak = after;
-            let text = |one: &Raised| {
+            let text = |one: &RaisedEvent| {
                 let mark = if one.wanted { "" } else { "?" };
                 format!("{}{mark}{}", one.kind, one.failures)
             };

@@ -2,8 +2,8 @@
 
 use super::Cron;
 use super::english::{and, members, month, ordinal, weekday};
-use super::fields::{CronFields, Unit};
-use super::set::Set;
+use super::fields::{CronFields, FieldUnit};
+use super::set::NumberSet;
 
 /// The maximum number of times of the day that are listed one by one.
 const LISTED_TIMES: u32 = 6;
@@ -26,7 +26,7 @@ fn times(fields: &CronFields) -> String {
     }
     if let Some(step @ 2..=8) = divides(hours, 24)
         && hours.first() == 0
-        && minutes == Set::range(0, 0)
+        && minutes == NumberSet::range(0, 0)
     {
         return format!("Every {step} hours");
     }
@@ -36,14 +36,14 @@ fn times(fields: &CronFields) -> String {
             .flat_map(|hour| minutes.iter().map(move |minute| format!("{hour:02}:{minute:02}")));
         return format!("At {}", and(&times.collect::<Vec<_>>()));
     }
-    if minutes == Set::range(0, 0) && hours.spacing() == Some(1) {
+    if minutes == NumberSet::range(0, 0) && hours.spacing() == Some(1) {
         return format!("Every hour from {:02}:00 through {:02}:00", hours.first(), hours.last());
     }
     format!("{}, {}", minutes_of_some_hours(minutes), in_hours(hours))
 }
 
-fn minutes_of_every_hour(minutes: Set) -> String {
-    if minutes == Set::range(0, 0) {
+fn minutes_of_every_hour(minutes: NumberSet) -> String {
+    if minutes == NumberSet::range(0, 0) {
         return "Every hour, on the hour".to_owned();
     }
     match frequency(minutes) {
@@ -52,12 +52,12 @@ fn minutes_of_every_hour(minutes: Set) -> String {
     }
 }
 
-fn minutes_of_some_hours(minutes: Set) -> String {
+fn minutes_of_some_hours(minutes: NumberSet) -> String {
     frequency(minutes).unwrap_or_else(|| format!("At {} past the hour", minutes_past(minutes)))
 }
 
 /// Returns "Every 5 minutes", if the minutes are evenly spaced all around the hour.
-fn frequency(minutes: Set) -> Option<String> {
+fn frequency(minutes: NumberSet) -> Option<String> {
     match divides(minutes, 60)? {
         _ if minutes.first() != 0 => None,
         1 => Some("Every minute".to_owned()),
@@ -66,18 +66,18 @@ fn frequency(minutes: Set) -> Option<String> {
 }
 
 /// Returns the even spacing of the set, if it continues over the end of the round.
-fn divides(set: Set, round: u32) -> Option<u32> {
+fn divides(set: NumberSet, round: u32) -> Option<u32> {
     let halves = set.len() == 2 && set.last() - set.first() == round / 2;
     let step = if halves { round / 2 } else { set.spacing()? };
     (round.is_multiple_of(step) && set.len() == round / step).then_some(step)
 }
 
-fn minutes_past(minutes: Set) -> String {
-    let unit = if minutes == Set::range(1, 1) { "minute" } else { "minutes" };
+fn minutes_past(minutes: NumberSet) -> String {
+    let unit = if minutes == NumberSet::range(1, 1) { "minute" } else { "minutes" };
     format!("{} {unit}", members(minutes, |minute| minute.to_string()))
 }
 
-fn in_hours(hours: Set) -> String {
+fn in_hours(hours: NumberSet) -> String {
     let hour = |hour: u32| format!("{hour:02}");
     match hours.spacing() {
         step if step == Some(1) || hours.len() == 1 => {
@@ -102,7 +102,7 @@ fn days(fields: &CronFields) -> Option<String> {
     }
 }
 
-fn days_of_month(days: Set) -> String {
+fn days_of_month(days: NumberSet) -> String {
     match days.spacing() {
         Some(step) if step > 1 && days.len() > 3 => format!(
             "on every {} day of the month from day {} through {}",
@@ -117,7 +117,7 @@ fn days_of_month(days: Set) -> String {
     }
 }
 
-fn weekdays(weekdays: Set) -> String {
+fn weekdays(weekdays: NumberSet) -> String {
     // A week starts on Monday, unless the days are consecutive only if it starts on Sunday.
     let from_monday = weekdays.renamed(0, 7);
     let row = weekdays.spacing() == Some(1);
@@ -128,7 +128,7 @@ fn weekdays(weekdays: Set) -> String {
 
 fn months(fields: &CronFields) -> Option<String> {
     let months = fields.month.set;
-    if months == Unit::Month.all() {
+    if months == FieldUnit::Month.all() {
         return None;
     }
     let words = members(months, month);

@@ -2,7 +2,7 @@
 
 use chrono::DateTime;
 
-use super::set::Set;
+use super::set::NumberSet;
 
 /// Returns January for 1.
 pub(super) fn month(number: u32) -> String {
@@ -57,7 +57,7 @@ pub(super) fn and(words: &[String]) -> String {
 }
 
 /// Returns a set in words: "a through c" for three or more consecutive numbers, else a list.
-pub(super) fn members(set: Set, word: impl Fn(u32) -> String) -> String {
+pub(super) fn members(set: NumberSet, word: impl Fn(u32) -> String) -> String {
     if set.spacing() == Some(1) {
         return format!("{} through {}", word(set.first()), word(set.last()));
     }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use chrono::DateTime;
 use cron::Schedule;
 
-use super::fields::{CronField, CronFields, Unit};
+use super::fields::{CronField, CronFields, FieldUnit};
 
 /// 2101-01-01, the wall time after the last year that the crate knows.
 const END_OF_YEARS: i64 = 4_133_980_800;
@@ -26,8 +26,8 @@ pub(super) struct Evaluation {
 impl Evaluation {
     /// Translates `fields`. The crate accepts every translation; a test checks this.
     pub(super) fn new(fields: &CronFields) -> Result<Self, cron::error::Error> {
-        let any_day = CronField { set: Unit::Day.all(), ..fields.day };
-        let any_weekday = CronField { set: Unit::Weekday.all(), ..fields.weekday };
+        let any_day = CronField { set: FieldUnit::Day.all(), ..fields.day };
+        let any_weekday = CronField { set: FieldUnit::Weekday.all(), ..fields.weekday };
         let by_weekday = CronFields { day: any_day, ..*fields };
         let by_day = CronFields { weekday: any_weekday, ..*fields };
         if !fields.either_day() {
@@ -75,7 +75,7 @@ fn push_list(text: &mut String, field: &CronField) {
         text.push('*');
         return;
     }
-    let shift = if field.unit == Unit::Weekday { 1 } else { 0 };
+    let shift = if field.unit == FieldUnit::Weekday { 1 } else { 0 };
     for (position, value) in field.set.iter().enumerate() {
         let comma = if position == 0 { "" } else { "," };
         write!(text, "{comma}{}", value + shift).expect("a String takes every write");

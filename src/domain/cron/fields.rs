@@ -5,13 +5,13 @@
 
 use chrono::{Datelike, Months, NaiveDate};
 
-use super::set::Set;
+use super::set::NumberSet;
 
 const MINUTES_PER_DAY: i64 = 24 * 60;
 
 /// The unit of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum FieldUnit {
     Minute,
     Hour,
     Day,
@@ -19,7 +19,7 @@ pub(super) enum Unit {
     Weekday,
 }
 
-impl Unit {
+impl FieldUnit {
     /// Returns the smallest number that a field may contain.
     pub(super) fn min(self) -> u32 {
         match self {
@@ -41,8 +41,8 @@ impl Unit {
     }
 
     /// Returns all distinct values: 7, the second Sunday, is left out.
-    pub(super) fn all(self) -> Set {
-        Set::range(self.min(), if self == Self::Weekday { 6 } else { self.max() })
+    pub(super) fn all(self) -> NumberSet {
+        NumberSet::range(self.min(), if self == Self::Weekday { 6 } else { self.max() })
     }
 }
 
@@ -62,9 +62,9 @@ pub(super) enum FieldForm {
 /// One field: the allowed values and the form in which it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CronField {
-    pub(super) unit: Unit,
+    pub(super) unit: FieldUnit,
     /// Sunday is 0 here, never 7.
-    pub(super) set: Set,
+    pub(super) set: NumberSet,
     pub(super) form: FieldForm,
 }
 
@@ -157,9 +157,9 @@ impl CronFields {
     }
 
     /// Returns the matching days in the month of `date`.
-    fn days_of(&self, date: NaiveDate) -> Set {
+    fn days_of(&self, date: NaiveDate) -> NumberSet {
         if !self.month.set.contains(date.month()) {
-            return Set::default();
+            return NumberSet::default();
         }
         let weekday_of_first = (date.weekday().num_days_from_sunday() + 36 - date.day()) % 7;
         let by_weekday = self.weekday.set.on_days(weekday_of_first);
@@ -168,16 +168,16 @@ impl CronFields {
         } else {
             self.day.set.both(by_weekday)
         };
-        chosen.both(Set::range(1, u32::from(date.num_days_in_month())))
+        chosen.both(NumberSet::range(1, u32::from(date.num_days_in_month())))
     }
 }
 
 /// Returns the days of a month in a leap year.
-pub(super) fn longest_month(month: u32) -> Set {
+pub(super) fn longest_month(month: u32) -> NumberSet {
     let days = match month {
         2 => 29,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     };
-    Set::range(1, days)
+    NumberSet::range(1, days)
 }

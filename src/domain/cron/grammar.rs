@@ -15,8 +15,8 @@
 //! the first value only.
 
 use super::InvalidCron;
-use super::fields::{CronField, CronFields, FieldForm, Unit};
-use super::set::Set;
+use super::fields::{CronField, CronFields, FieldForm, FieldUnit};
+use super::set::NumberSet;
 
 /// The maximum length of an expression, in characters. An accepted expression is ASCII, so bytes
 /// are characters.
@@ -42,22 +42,22 @@ pub(super) fn parse(text: &str) -> Result<CronFields, InvalidCron> {
     };
     let read = |place: usize, unit| field(texts[place], unit).ok_or(InvalidCron::Field(place));
     let fields = CronFields {
-        minute: read(0, Unit::Minute)?,
-        hour: read(1, Unit::Hour)?,
-        day: read(2, Unit::Day)?,
-        month: read(3, Unit::Month)?,
-        weekday: read(4, Unit::Weekday)?,
+        minute: read(0, FieldUnit::Minute)?,
+        hour: read(1, FieldUnit::Hour)?,
+        day: read(2, FieldUnit::Day)?,
+        month: read(3, FieldUnit::Month)?,
+        weekday: read(4, FieldUnit::Weekday)?,
     };
     let fires = fields.either_day() || fields.has_a_date();
     if fires { Ok(fields) } else { Err(InvalidCron::NoDate) }
 }
 
-fn field(text: &str, unit: Unit) -> Option<CronField> {
-    let mut set = Set::default();
+fn field(text: &str, unit: FieldUnit) -> Option<CronField> {
+    let mut set = NumberSet::default();
     for text in text.split(',') {
         set = set.union(item(text, unit)?);
     }
-    if unit == Unit::Weekday {
+    if unit == FieldUnit::Weekday {
         set = set.renamed(7, 0);
     }
     Some(CronField { unit, set, form: form(text)? })
@@ -74,7 +74,7 @@ fn form(text: &str) -> Option<FieldForm> {
     }
 }
 
-fn item(text: &str, unit: Unit) -> Option<Set> {
+fn item(text: &str, unit: FieldUnit) -> Option<NumberSet> {
     let (base, step) = match text.split_once('/') {
         Some((base, step)) => (base, Some(number(step).filter(|&step| step > 0)?)),
         None => (text, None),
@@ -87,24 +87,24 @@ fn item(text: &str, unit: Unit) -> Option<Set> {
         let first = value(base, unit)?;
         (first, if step.is_some() { unit.max() } else { first })
     };
-    (first <= last).then(|| Set::stepped(first, last, step.unwrap_or(1)))
+    (first <= last).then(|| NumberSet::stepped(first, last, step.unwrap_or(1)))
 }
 
 /// Reads the end of a range. It is like any value, but a range to SUN ends with the last day of the
 /// week.
-fn range_end(text: &str, unit: Unit) -> Option<u32> {
-    if unit == Unit::Weekday && text.eq_ignore_ascii_case("SUN") {
+fn range_end(text: &str, unit: FieldUnit) -> Option<u32> {
+    if unit == FieldUnit::Weekday && text.eq_ignore_ascii_case("SUN") {
         return Some(7);
     }
     value(text, unit)
 }
 
-fn value(text: &str, unit: Unit) -> Option<u32> {
+fn value(text: &str, unit: FieldUnit) -> Option<u32> {
     let named = |names: &[&str]| names.iter().position(|name| text.eq_ignore_ascii_case(name));
     let position = match unit {
-        Unit::Month => named(&MONTHS),
-        Unit::Weekday => named(&WEEKDAYS),
-        Unit::Minute | Unit::Hour | Unit::Day => None,
+        FieldUnit::Month => named(&MONTHS),
+        FieldUnit::Weekday => named(&WEEKDAYS),
+        FieldUnit::Minute | FieldUnit::Hour | FieldUnit::Day => None,
     };
     let value = match position {
         Some(position) => u32::try_from(position).ok()? + unit.min(),

@@ -36,7 +36,7 @@ use chrono_tz::Tz;
 
 pub use describe::describe;
 use evaluation::Evaluation;
-use fields::{CronFields, Unit};
+use fields::{CronFields, FieldUnit};
 use grammar::{MAX_LEN, fields_of};
 pub use preview::{FutureRun, preview};
 pub use recurrence::{InvalidRecurrence, Recurrence};
@@ -74,12 +74,12 @@ impl fmt::Display for InvalidCron {
 impl std::error::Error for InvalidCron {}
 
 /// The fields, in their order, and the range of their names.
-const FIELDS: [(&str, Unit, &str); 5] = [
-    ("minute", Unit::Minute, ""),
-    ("hour", Unit::Hour, ""),
-    ("day of month", Unit::Day, ""),
-    ("month", Unit::Month, " or JAN to DEC"),
-    ("day of week", Unit::Weekday, " or SUN to SAT"),
+const FIELDS: [(&str, FieldUnit, &str); 5] = [
+    ("minute", FieldUnit::Minute, ""),
+    ("hour", FieldUnit::Hour, ""),
+    ("day of month", FieldUnit::Day, ""),
+    ("month", FieldUnit::Month, " or JAN to DEC"),
+    ("day of week", FieldUnit::Weekday, " or SUN to SAT"),
 ];
 
 impl InvalidCron {

@@ -2,9 +2,9 @@
 
 /// Numbers from 0 to 63.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Set(u64);
+pub(super) struct NumberSet(u64);
 
-impl Set {
+impl NumberSet {
     /// Returns `first`, `first + step`, … up to `last` at most.
     pub(super) fn stepped(first: u32, last: u32, step: u32) -> Self {
         let step = usize::try_from(step).unwrap_or(usize::MAX);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::english::{and, date, month, ordinal, time, weekday};
-use super::fields::{CronField, CronFields, FieldForm, Unit, longest_month};
+use super::fields::{CronField, CronFields, FieldForm, FieldUnit, longest_month};
 use super::zone::OffsetSpan;
 use super::{Recurrence, preview};
 use crate::domain::Timestamp;
@@ -75,25 +75,26 @@ fn far_away(recurrence: &Recurrence, from: Timestamp) -> Option<String> {
 fn uneven_step(fields: &CronFields, field: &CronField) -> Option<String> {
     let FieldForm::StarStep(step) = field.form else { return None };
     let (unit, round) = match field.unit {
-        Unit::Minute => ("minute", "hour"),
-        Unit::Hour => ("hour", "day"),
-        Unit::Day => ("day", "month"),
-        Unit::Month => ("month", "year"),
-        Unit::Weekday => ("day", "week"),
+        FieldUnit::Minute => ("minute", "hour"),
+        FieldUnit::Hour => ("hour", "day"),
+        FieldUnit::Day => ("day", "month"),
+        FieldUnit::Month => ("month", "year"),
+        FieldUnit::Weekday => ("day", "week"),
     };
     let (first, values) = (field.set.first(), field.unit.all().len());
     if field.set.len() == 1 {
-        let value = if field.unit == Unit::Weekday { weekday(first) } else { first.to_string() };
+        let value =
+            if field.unit == FieldUnit::Weekday { weekday(first) } else { first.to_string() };
         return Some(format!("*/{step} allows one {unit} of the {round} only: {value}."));
     }
     let (uneven, is) = match field.unit {
-        Unit::Minute => (!values.is_multiple_of(step) && in_a_row(&fields.hour), "is"),
-        Unit::Hour => {
+        FieldUnit::Minute => (!values.is_multiple_of(step) && in_a_row(&fields.hour), "is"),
+        FieldUnit::Hour => {
             let days_in_a_row = in_a_row(&fields.day) && in_a_row(&fields.weekday);
             (!values.is_multiple_of(step) && days_in_a_row, "is")
         }
-        Unit::Day => (step > 1 && in_a_row(&fields.month), "can be"),
-        Unit::Month | Unit::Weekday => (!values.is_multiple_of(step), "is"),
+        FieldUnit::Day => (step > 1 && in_a_row(&fields.month), "can be"),
+        FieldUnit::Month | FieldUnit::Weekday => (!values.is_multiple_of(step), "is"),
     };
     uneven.then(|| {
         format!(

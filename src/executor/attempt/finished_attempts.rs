@@ -3,7 +3,7 @@
 use crate::domain::{JobId, Timestamp};
 use crate::executor::attempt_registry::AttemptGuard;
 use crate::executor::shared::ExecutorShared;
-use crate::store::{Completion, End};
+use crate::store::{AttemptEnd, Completion};
 
 /// An ended attempt with its completion. Its place keeps a stop, which ends the lease, waiting
 /// until the outcome is committed. So the outcome of a request that was sent is not lost when the
@@ -19,7 +19,7 @@ impl FinishedAttempt {
     pub(in crate::executor) fn unsent(
         shared: &ExecutorShared,
         (job, attempt): (JobId, u8),
-        end: impl FnOnce(Timestamp) -> End,
+        end: impl FnOnce(Timestamp) -> AttemptEnd,
     ) -> Option<Self> {
         let (place, _) = shared.running.enter(job, attempt, None)?;
         let completed_at = shared.clock.now();

@@ -14,9 +14,9 @@ use crate::domain::outcome::{ErrorCode, Exchange, Failure, Outcome, Timings};
 use crate::domain::retry::parse_retry_after;
 use crate::executor::attempt_registry::{Abort, AttemptGuard};
 use crate::executor::shared::ExecutorShared;
-use crate::runtime::Moment;
-use crate::runtime::faults::Point;
-use crate::store::{Claimed, Completion, End};
+use crate::runtime::ClockMoment;
+use crate::runtime::faults::FaultPoint;
+use crate::store::{AttemptEnd, Claimed, Completion};
 use crate::telemetry::metrics::{
     ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING, RESPONSES, ResponseClass,
 };
@@ -29,7 +29,7 @@ pub(super) struct ClaimedAttempt {
     pub(super) shared: Arc<ExecutorShared>,
     pub(super) claimed: Claimed,
     /// The moment from which the time to send counts: not later than the claim's request.
-    pub(super) asked: Moment,
+    pub(super) asked: ClockMoment,
     pub(super) slot: Slot,
     pub(super) place: AttemptGuard,
     /// Receives the reason if the attempt is to end early.
@@ -43,7 +43,7 @@ impl ClaimedAttempt {
         let _held = ATTEMPTS_RUNNING.hold();
         let began_at = self.shared.clock.now();
         let ended = self.send().await;
-        Point::AfterSend.reach();
+        FaultPoint::AfterSend.reach();
         let completion = self.complete(ended);
         self.trace(began_at, &completion);
         let room = outcomes.reserve().await;
@@ -85,7 +85,7 @@ impl ClaimedAttempt {
                 let end = self.judge(&exchange, now);
                 (Some(exchange), end)
             }
-            Err(Abort::Cancelled) => (None, End::Failed(cancelled())),
+            Err(Abort::Cancelled) => (None, AttemptEnd::Failed(cancelled())),
             Err(Abort::Released) => (None, self.retry(lost(), None, now)),
         };
         Completion {
@@ -114,7 +114,7 @@ impl ClaimedAttempt {
         span.end();
     }
 
-    fn judge(&self, exchange: &Exchange, now: Timestamp) -> End {
+    fn judge(&self, exchange: &Exchange, now: Timestamp) -> AttemptEnd {
         ATTEMPT_SECONDS.record(f64::from(exchange.duration_ms) / 1_000.0);
         let response = exchange.result.as_ref().ok();
         RESPONSES.with(ResponseClass::of(response.map(|response| response.status))).add(1);
@@ -123,18 +123,18 @@ impl ClaimedAttempt {
         let outcome = Outcome::of(exchange, expected.as_ref());
         ATTEMPTS.with((&outcome).into()).add(1);
         match outcome {
-            Outcome::Success => End::Succeeded,
-            Outcome::Final(failure) => End::Failed(failure),
+            Outcome::Success => AttemptEnd::Succeeded,
+            Outcome::Final(failure) => AttemptEnd::Failed(failure),
             Outcome::Retryable(failure) => self.retry(failure, retry_after(exchange, now), now),
         }
     }
 
     /// Returns the end of a failed attempt: another attempt follows if one is left.
-    fn retry(&self, failure: Failure, retry_after: Option<Duration>, now: Timestamp) -> End {
+    fn retry(&self, failure: Failure, retry_after: Option<Duration>, now: Timestamp) -> AttemptEnd {
         let Claimed { attempt, max_attempts, .. } = self.claimed;
         let ExecutorShared { random, settings, .. } = &*self.shared;
         let wait = settings.retry.next(attempt, max_attempts, random.unit(), retry_after);
-        End::failed(failure, wait.map(|wait| now.plus(wait)))
+        AttemptEnd::failed(failure, wait.map(|wait| now.plus(wait)))
     }
 }
 

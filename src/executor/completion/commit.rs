@@ -8,8 +8,10 @@ use tracing::field::display;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::executor::attempt::finished_attempts::{FinishedAttempt, FinishedBatch};
 use crate::executor::shared::ExecutorShared;
-use crate::runtime::faults::Point;
-use crate::store::{Committed, Completion, End, Fate, StoreError, StoreErrorKind};
+use crate::runtime::faults::FaultPoint;
+use crate::store::{
+    AttemptEnd, Committed, Completion, CompletionResult, StoreError, StoreErrorKind,
+};
 use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_SIZE};
 use crate::telemetry::traces::trace_id;
 
@@ -48,7 +50,7 @@ impl Commit {
                     log(&part.completions, &committed);
                     committed.trace(&part.completions);
                     let fates = part.into_ended().zip(&committed.fates);
-                    let left = fates.filter(|(_, fate)| **fate == Fate::Busy);
+                    let left = fates.filter(|(_, fate)| **fate == CompletionResult::Busy);
                     deferred.extend(left.map(|(ended, _)| ended));
                     self.announce(committed).await;
                 }
@@ -111,7 +113,7 @@ impl Commit {
 
     async fn announce(&self, committed: Committed) {
         committed.count();
-        let lost = committed.fates.iter().filter(|fate| **fate == Fate::Lost).count();
+        let lost = committed.fates.iter().filter(|fate| **fate == CompletionResult::Lost).count();
         CLAIMS_LOST.add(lost as u64);
         if committed.events > 0 {
             self.0.alerts.notify_one();
@@ -119,7 +121,7 @@ impl Commit {
         if committed.tickets.is_empty() {
             return;
         }
-        Point::AfterCommit.reach();
+        FaultPoint::AfterCommit.reach();
         self.0.push(&committed.tickets).await;
     }
 }
@@ -130,7 +132,7 @@ fn replace(
     FinishedAttempt { completion: mut refused, place }: FinishedAttempt,
 ) -> Option<FinishedAttempt> {
     let message = "the outcome of the attempt could not be stored".to_owned();
-    let end = End::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
+    let end = AttemptEnd::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
     if refused.end == end && refused.exchange.is_none() {
         tracing::error!(job = %refused.job, "store refuses even the failure of a job");
         return None;
@@ -155,13 +157,13 @@ fn log(part: &[Completion], committed: &Committed) {
         let error_code = completion.end.error().map(ErrorCode::as_str);
         let trace_id = trace_id(*job).map(display);
         match fate {
-            Fate::Applied(status) => {
+            CompletionResult::Applied(status) => {
                 tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, trace_id, "attempt ended");
             }
-            Fate::Lost => {
+            CompletionResult::Lost => {
                 tracing::debug!(%job, attempt, trace_id, "attempt ended after its claim was lost");
             }
-            Fate::Busy => {
+            CompletionResult::Busy => {
                 tracing::debug!(%job, attempt, trace_id, "attempt ended while its job was locked");
             }
         }

@@ -7,11 +7,11 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::commit::Commit;
 use super::deferred::{MAX_DEFERRED, retry_deferred};
-use crate::executor::BATCH;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::executor::settings::BATCH;
 use crate::executor::shared::ExecutorShared;
 use crate::runtime::{TaskKind, Tasks};
-use crate::telemetry::metrics::{Beat, Loop};
+use crate::telemetry::metrics::{Loop, LoopHeartbeat};
 
 /// The minimum time between two commits. An outcome that comes after a rest is committed at once.
 /// Under load, outcomes are gathered for this time, because a commit costs far more than one of its
@@ -34,7 +34,7 @@ pub(in crate::executor) async fn commit_outcomes(
     let retrying = tasks.spawn(TaskKind::Committer, retry_deferred(commit.clone(), incoming));
     let mut batch = Vec::with_capacity(BATCH);
     let mut last: Option<Duration> = None;
-    let beat = Beat::start(Loop::Committer, shared.clock.monotonic());
+    let beat = LoopHeartbeat::start(Loop::Committer, shared.clock.monotonic());
     while let Ok(turn) = commits.clone().acquire_owned().await {
         // Without outcomes the loop has nothing to do and cannot be late.
         beat.due(Duration::MAX);

@@ -14,7 +14,7 @@ use crate::domain::Timestamp;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
 use crate::executor::attempt::lost;
 use crate::executor::shared::ExecutorShared;
-use crate::store::{End, HeldClaim, StoreError};
+use crate::store::{AttemptEnd, HeldClaim, StoreError};
 use crate::telemetry::metrics::WORKERS_LOST;
 
 /// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
@@ -29,7 +29,7 @@ pub(in crate::executor) async fn close_orphans(
         let HeldClaim { job, attempt, max_attempts, .. } = claim;
         let end = |now: Timestamp| {
             let wait = settings.retry.next(attempt, max_attempts, random.unit(), None);
-            End::failed(lost(), wait.map(|wait| now.plus(wait)))
+            AttemptEnd::failed(lost(), wait.map(|wait| now.plus(wait)))
         };
         let Some(ended) = FinishedAttempt::unsent(shared, (job, attempt), end) else { continue };
         // Does not wait for room in the channel: a later look closes the claims that find none.

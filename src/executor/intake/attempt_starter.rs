@@ -12,10 +12,10 @@ use crate::executor::attempt::ClaimedAttempt;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
 use crate::executor::capacity::slots::Slot;
 use crate::executor::shared::ExecutorShared;
-use crate::runtime::faults::Point;
-use crate::runtime::{Moment, TaskKind, Tasks};
+use crate::runtime::faults::FaultPoint;
+use crate::runtime::{ClockMoment, TaskKind, Tasks};
 use crate::store::{
-    Claim, Claimed, Claims, End, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
+    AttemptEnd, Claim, Claimed, Claims, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
 };
 use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
 use crate::telemetry::traces::trace_id;
@@ -33,7 +33,7 @@ pub(in crate::executor) struct AttemptStarter {
     pub(in crate::executor) slots: HashMap<JobId, Slot>,
     /// The moment at which the executor's lease was known to be young enough. It is not later than
     /// the claim's request: the time to send counts from it.
-    pub(in crate::executor) leased: Moment,
+    pub(in crate::executor) leased: ClockMoment,
 }
 
 impl AttemptStarter {
@@ -44,11 +44,11 @@ impl AttemptStarter {
     ) -> Result<(), StoreError> {
         let jobs: Vec<JobId> = tickets.iter().map(|ticket| ticket.job).collect();
         let claim = self.claim();
-        Point::AfterTake.reach();
+        FaultPoint::AfterTake.reach();
         match self.shared.store.claim(&claim, &jobs).await {
             Ok(claims) => {
                 self.shared.claims.follow(true);
-                Point::AfterClaim.reach();
+                FaultPoint::AfterClaim.reach();
                 TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
                 self.begin(claims).await;
                 Ok(())
@@ -92,7 +92,8 @@ impl AttemptStarter {
         for Unreadable { job, attempt, failure } in unreadable {
             self.slots.remove(&job);
             // A further attempt would fail in the same way.
-            let ended = FinishedAttempt::unsent(shared, (job, attempt), |_| End::Failed(failure));
+            let ended =
+                FinishedAttempt::unsent(shared, (job, attempt), |_| AttemptEnd::Failed(failure));
             if let Some(ended) = ended {
                 // If the committer is gone, the sweep finds the job.
                 let _ = self.outcomes.send(ended).await;

@@ -21,9 +21,9 @@ use crate::executor::attempt_registry::AnnouncedAttempts;
 use crate::executor::capacity::slot_queue::{QueueBusy, QueueTurn, SlotQueue};
 use crate::executor::capacity::slots::Slot;
 use crate::executor::shared::ExecutorShared;
-use crate::local_executor::{Runner, Started, Starter};
-use crate::runtime::faults::Point;
-use crate::runtime::{Moment, TaskKind, Tasks};
+use crate::local_executor::{LocalRunner, LocalStart, LocalStarter};
+use crate::runtime::faults::FaultPoint;
+use crate::runtime::{ClockMoment, TaskKind, Tasks};
 use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 
 /// The longest wait for the turn while the dispatcher takes slots. The queue's server, which the
@@ -61,7 +61,7 @@ impl DirectStarter {
         &self,
         outcomes: mpsc::Sender<FinishedAttempt>,
         slots: HashMap<JobId, Slot>,
-        leased: Moment,
+        leased: ClockMoment,
     ) -> AttemptStarter {
         AttemptStarter {
             shared: self.shared.clone(),
@@ -117,13 +117,13 @@ impl DirectStarter {
 }
 
 #[async_trait]
-impl Starter for DirectStarter {
+impl LocalStarter for DirectStarter {
     async fn fire(
         &self,
         fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
-    ) -> std::result::Result<Started, Vec<(Firing, Ticket)>> {
+    ) -> std::result::Result<LocalStart, Vec<(Firing, Ticket)>> {
         // Announced before the check for a stop: the stop then waits for these attempts.
         let coming = self.shared.running.announce();
         let Some(outcomes) = self.outcomes() else { return Err(wanted) };
@@ -146,11 +146,11 @@ impl Starter for DirectStarter {
             let lost = StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why);
             (Err(lost), Vec::new(), Duration::ZERO)
         });
-        Ok(Started { fired, started, outcome, left, took })
+        Ok(LocalStart { fired, started, outcome, left, took })
     }
 }
 
-impl Runner for DirectStarter {
+impl LocalRunner for DirectStarter {
     fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket> {
         let is_left = |ticket: &&Ticket| self.handed.try_send(**ticket).is_err();
         tickets.iter().filter(is_left).copied().collect()
@@ -171,7 +171,7 @@ async fn run(
     let took = start.shared.clock.monotonic().saturating_sub(began);
     match fired {
         Ok((fired, claims)) => {
-            Point::AfterStart.reach();
+            FaultPoint::AfterStart.reach();
             let unreadable = claims.unreadable.iter().map(|damaged| damaged.job);
             let started =
                 claims.taken.iter().map(|claimed| claimed.job).chain(unreadable).collect();

@@ -12,7 +12,7 @@ use crate::domain::Timestamp;
 use crate::domain::ticket::Ticket;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
 use crate::executor::shared::ExecutorShared;
-use crate::runtime::{Moment, Pause, RunError, TaskKind, Tasks, Worker};
+use crate::runtime::{ClockMoment, LoopPause, RunError, TaskKind, Tasks, Worker};
 use crate::store::StoreError;
 
 /// The time for which freed slots are gathered while there are more tickets than slots, so that
@@ -32,13 +32,13 @@ pub(in crate::executor) struct Dispatcher {
     outcomes: mpsc::Sender<FinishedAttempt>,
     tasks: Tasks,
     /// The claim under way.
-    claiming: Option<JoinHandle<Option<Claiming>>>,
+    claiming: Option<JoinHandle<Option<ClaimResult>>>,
     /// The time for which the next round is put off, even if hints come.
     rest: Option<Duration>,
 }
 
 /// The result of a claim.
-type Claiming = Result<(), StoreError>;
+type ClaimResult = Result<(), StoreError>;
 
 impl Dispatcher {
     pub(in crate::executor) fn new(
@@ -65,7 +65,7 @@ impl Dispatcher {
 
     /// Starts a task that claims the tickets' jobs and starts their attempts. Their slots are held
     /// from here on.
-    fn start(&self, tickets: Vec<Ticket>, leased: Moment) -> JoinHandle<Option<Claiming>> {
+    fn start(&self, tickets: Vec<Ticket>, leased: ClockMoment) -> JoinHandle<Option<ClaimResult>> {
         let now = self.shared.clock.monotonic();
         let slots = tickets.iter().map(|ticket| (ticket.job, self.shared.slots.take(ticket, now)));
         let start = AttemptStarter {
@@ -79,7 +79,7 @@ impl Dispatcher {
     }
 
     /// Waits for the claim under way, if there is one.
-    pub(in crate::executor) async fn settle(&mut self) -> Claiming {
+    pub(in crate::executor) async fn settle(&mut self) -> ClaimResult {
         match self.claiming.take() {
             // A claim that panicked has been logged, and the sweep finds its jobs.
             Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
@@ -90,7 +90,7 @@ impl Dispatcher {
 
 #[async_trait]
 impl Worker for Dispatcher {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         let now = match self.rest.take() {
             Some(rest) => {
                 self.shared.clock.sleep(rest).await;
@@ -99,7 +99,7 @@ impl Worker for Dispatcher {
             None => now,
         };
         if !self.shared.clock.is_believed() {
-            return Ok(Pause::For(LONGEST_REST));
+            return Ok(LoopPause::For(LONGEST_REST));
         }
         let shared = self.shared.clone();
         let leased = shared.lease.ensure().await?;
@@ -112,7 +112,7 @@ impl Worker for Dispatcher {
         if room.total == 0 {
             self.rest = Some(GATHER);
             self.shared.slots.set_queued(true);
-            return Ok(Pause::For(LONGEST_REST));
+            return Ok(LoopPause::For(LONGEST_REST));
         }
         let taken = self.shared.queue.take(now, &room).await;
         if taken.is_err() {
@@ -130,7 +130,7 @@ impl Worker for Dispatcher {
             self.rest = (taken > 0).then_some(FRUITLESS);
             self.settle().await?;
             let rest = now.plus(LONGEST_REST);
-            return Ok(Pause::Until(next.map_or(rest, |next| next.min(rest))));
+            return Ok(LoopPause::Until(next.map_or(rest, |next| next.min(rest))));
         }
         let is_crowded = tickets.len() < most && tickets.len() == room.total;
         self.rest = is_crowded.then_some(GATHER);
@@ -139,6 +139,6 @@ impl Worker for Dispatcher {
         let earlier = self.settle().await;
         self.claiming = Some(next);
         earlier?;
-        Ok(Pause::None)
+        Ok(LoopPause::None)
     }
 }

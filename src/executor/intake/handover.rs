@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::attempt_starter::AttemptStarter;
 use super::direct_starter::DirectStarter;
 use crate::domain::ticket::Ticket;
-use crate::executor::BATCH;
+use crate::executor::settings::BATCH;
 use crate::runtime::TaskKind;
 
 /// The maximum number of claims under way.

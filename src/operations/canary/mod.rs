@@ -26,8 +26,8 @@ use tokio::sync::mpsc;
 use crate::cluster::SharedCluster;
 use crate::domain::audit::Author;
 use crate::domain::{AccountId, AuditId, Timestamp};
-use crate::queue::{SharedQueue, Window};
-use crate::runtime::{Pause, Random, RunError, Worker};
+use crate::queue::{RateWindow, SharedQueue};
+use crate::runtime::{LoopPause, Random, RunError, Worker};
 use crate::store::{JobQuery, SharedStore, WriteContext};
 use crate::telemetry::metrics::{CANARY_TICKS, CanaryResult};
 
@@ -119,7 +119,7 @@ impl Canary {
     /// Counts the received requests, and reports those that arrived before as doubled.
     async fn count_doubled(&mut self, now: Timestamp) -> Result<(), RunError> {
         while let Ok(arrival) = self.arrived.try_recv() {
-            let window = Window { span: REMEMBERED, limit: 1 };
+            let window = RateWindow { span: REMEMBERED, limit: 1 };
             let verdict = self.parts.queue.count(&arrival, &[window], now).await?;
             if !verdict.allowed {
                 tracing::warn!(request = arrival, "canary request arrived more than once");
@@ -169,14 +169,14 @@ impl Canary {
 
 #[async_trait]
 impl Worker for Canary {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         if !self.is_set_up {
             setup::set_up(&self.parts, now).await?;
             self.is_set_up = true;
         }
         self.count_doubled(now).await?;
         self.judge(now).await?;
-        Ok(Pause::For(EVERY))
+        Ok(LoopPause::For(EVERY))
     }
 }
 
@@ -196,7 +196,7 @@ impl CanarySuspender {
 
 #[async_trait]
 impl Worker for CanarySuspender {
-    async fn run_once(&mut self, now: Timestamp) -> Result<Pause, RunError> {
+    async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         if !self.is_done {
             let found = self.store.account(account()).await?;
             if found.is_some_and(|account| account.suspended_at.is_none()) {
@@ -204,7 +204,7 @@ impl Worker for CanarySuspender {
             }
             self.is_done = true;
         }
-        Ok(Pause::For(NOTHING_TO_DO))
+        Ok(LoopPause::For(NOTHING_TO_DO))
     }
 }
 

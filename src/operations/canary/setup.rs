@@ -7,7 +7,7 @@ use crate::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPoli
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{ScheduleId, Timestamp, VersionId};
-use crate::queue::{Changes, OwnedSchedule};
+use crate::queue::{OwnedSchedule, ShardChanges};
 use crate::runtime::RunError;
 use crate::store::{NewSchedule, NewVersion};
 
@@ -59,7 +59,7 @@ pub(super) async fn set_up(parts: &CanaryParts, now: Timestamp) -> Result<(), Ru
     for made in missing {
         // A lost hint only delays the first tick by a few seconds.
         let member = OwnedSchedule { schedule: made.id, account: account() };
-        let _ = parts.queue.hint(made.shard, &Changes::of([member])).await;
+        let _ = parts.queue.hint(made.shard, &ShardChanges::of([member])).await;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@
 //! - An outage begins with the first call that fails, for all shards at once. Otherwise each shard
 //!   would first wait for a failure of its own. It ends when the server has answered each second
 //!   for three seconds.
-//! - An index changes its place only when it is built anew there. So a leader gets `Index::Foreign`
+//! - An index changes its place only when it is built anew there. So a leader gets `IndexAnswer::Foreign`
 //!   at each change, and never an error.
 //! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
 //!   leader finds the changes behind them by comparing its indexes with the store again and again.
@@ -25,8 +25,8 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, SharedQueue,
-    TakenTickets, Window,
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, Queue, RateVerdict, RateWindow, Result,
+    ShardChanges, SharedQueue, TakenTickets,
 };
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -78,17 +78,17 @@ impl FallbackQueue {
     async fn of_index<T>(
         &self,
         shard: ShardId,
-        shared: impl Future<Output = Result<Index<T>>>,
-        own: impl Future<Output = Result<Index<T>>>,
-    ) -> Result<Index<T>> {
+        shared: impl Future<Output = Result<IndexAnswer<T>>>,
+        own: impl Future<Output = Result<IndexAnswer<T>>>,
+    ) -> Result<IndexAnswer<T>> {
         match self.outage.place(shard) {
             IndexPlace::Shared => shared.await.or_else(|error| {
                 self.outage.begin(&error);
                 self.outage.has_missed(shard);
-                Ok(Index::Foreign)
+                Ok(IndexAnswer::Foreign)
             }),
             IndexPlace::Own => own.await,
-            IndexPlace::Nowhere => Ok(Index::Foreign),
+            IndexPlace::Nowhere => Ok(IndexAnswer::Foreign),
         }
     }
 
@@ -137,7 +137,7 @@ async fn is_well(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bo
 
 #[async_trait]
 impl Queue for FallbackQueue {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         let own = self.own.adopt(shard, epoch);
         self.of_index(shard, self.shared.adopt(shard, epoch), own).await
     }
@@ -147,7 +147,7 @@ impl Queue for FallbackQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         if let Some(index) = self.unless_away(self.shared.rebuild(shard, epoch, entries)).await {
             self.outage.was_shared(shard);
             return Ok(index);
@@ -163,7 +163,7 @@ impl Queue for FallbackQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         let own = self.own.set_due(shard, epoch, entries);
         self.of_index(shard, self.shared.set_due(shard, epoch, entries), own).await
     }
@@ -174,12 +174,12 @@ impl Queue for FallbackQueue {
         epoch: Epoch,
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         let own = self.own.due(shard, epoch, span, limit);
         self.of_index(shard, self.shared.due(shard, epoch, span, limit), own).await
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         if self.outage.is_on() {
             self.own.hint(shard, changes).await?;
             self.due_hint().notify_one();
@@ -187,7 +187,7 @@ impl Queue for FallbackQueue {
         self.shared.hint(shard, changes).await
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
         if !self.outage.is_on() {
             match self.shared.take_hints(shard, limit).await {
                 Ok(changes) => return Ok(changes),
@@ -233,13 +233,13 @@ impl Queue for FallbackQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         self.shared.count(subject, windows, now).await
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         self.shared.give_back(subject, windows, now).await
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::domain::Timestamp;
-use crate::queue::{RateVerdict, Window, WindowState};
+use crate::queue::{RateVerdict, RateWindow, WindowState};
 
 /// The minimum number of counters at which those of past windows are removed.
 const FEWEST: usize = 1_024;
@@ -24,7 +24,7 @@ impl Counters {
     pub(super) fn count(
         &mut self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> RateVerdict {
         let mut standings: Vec<_> =
@@ -39,7 +39,7 @@ impl Counters {
         RateVerdict { standings, allowed }
     }
 
-    pub(super) fn give_back(&mut self, subject: &str, windows: &[Window], now: Timestamp) {
+    pub(super) fn give_back(&mut self, subject: &str, windows: &[RateWindow], now: Timestamp) {
         for window in windows {
             let counter = self.counters.get_mut(&key(subject, *window));
             if let Some(counter) = counter.filter(|counter| counter.resets_at > now) {
@@ -48,7 +48,7 @@ impl Counters {
         }
     }
 
-    fn standing(&self, subject: &str, window: Window, now: Timestamp) -> WindowState {
+    fn standing(&self, subject: &str, window: RateWindow, now: Timestamp) -> WindowState {
         let counter = self.counters.get(&key(subject, window));
         match counter.filter(|counter| counter.resets_at > now) {
             Some(counter) => {
@@ -78,6 +78,6 @@ impl Counters {
     }
 }
 
-fn key(subject: &str, window: Window) -> (String, u64) {
+fn key(subject: &str, window: RateWindow) -> (String, u64) {
     (subject.to_owned(), window.span.as_secs())
 }

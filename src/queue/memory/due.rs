@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
-use crate::queue::{Due, OwnedSchedule};
+use crate::queue::{DueTicks, OwnedSchedule};
 
 /// The lowest member in the order of members.
 const NONE: OwnedSchedule = OwnedSchedule {
@@ -41,7 +41,7 @@ impl DueIndex {
         }
     }
 
-    pub(super) fn due(&self, after: Option<Timestamp>, now: Timestamp, limit: usize) -> Due {
+    pub(super) fn due(&self, after: Option<Timestamp>, now: Timestamp, limit: usize) -> DueTicks {
         // The range begins with the next millisecond: no member is below `NONE`.
         let first = after.map(|after| (after.plus(Duration::from_millis(1)), NONE));
         let mut entries =
@@ -49,6 +49,6 @@ impl DueIndex {
         let due = entries.clone().take_while(|(tick, _)| *tick <= now).take(limit);
         let schedules: Vec<_> = due.map(|(tick, schedule)| (*schedule, *tick)).collect();
         let next = entries.nth(schedules.len()).map(|(tick, _)| *tick);
-        Due { schedules, next }
+        DueTicks { schedules, next }
     }
 }

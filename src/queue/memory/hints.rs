@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::domain::shard::ShardId;
-use crate::queue::{Changes, OwnedSchedule};
+use crate::queue::{OwnedSchedule, ShardChanges};
 
 /// The hints for each shard.
 #[derive(Default)]
@@ -16,17 +16,17 @@ struct WaitingHints {
 }
 
 impl MemoryHints {
-    pub(super) fn add(&mut self, shard: ShardId, changes: &Changes) {
+    pub(super) fn add(&mut self, shard: ShardId, changes: &ShardChanges) {
         let waiting = self.0.entry(shard).or_default();
         waiting.schedules.extend(&changes.schedules);
         waiting.all |= changes.all;
     }
 
-    pub(super) fn take(&mut self, shard: ShardId, limit: usize) -> Changes {
-        let Some(waiting) = self.0.get_mut(&shard) else { return Changes::default() };
+    pub(super) fn take(&mut self, shard: ShardId, limit: usize) -> ShardChanges {
+        let Some(waiting) = self.0.get_mut(&shard) else { return ShardChanges::default() };
         let all = std::mem::take(&mut waiting.all);
         let first = || waiting.schedules.pop_first();
         let schedules = std::iter::from_fn(first).take(limit.saturating_sub(all.into()));
-        Changes { schedules: schedules.collect(), all }
+        ShardChanges { schedules: schedules.collect(), all }
     }
 }

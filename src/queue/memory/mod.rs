@@ -16,7 +16,8 @@ use tokio::sync::Notify;
 
 use super::fallback::LocalQueue;
 use super::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, TakenTickets, Window,
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, Queue, RateVerdict, RateWindow, Result,
+    ShardChanges, TakenTickets,
 };
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
@@ -61,13 +62,13 @@ impl LocalQueue for MemoryQueue {
 
 #[async_trait]
 impl Queue for MemoryQueue {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         match self.indexes.lock().get_mut(&shard).filter(|index| index.epoch <= epoch) {
             Some(index) => {
                 index.epoch = epoch;
-                Ok(Index::Own(()))
+                Ok(IndexAnswer::Own(()))
             }
-            None => Ok(Index::Foreign),
+            None => Ok(IndexAnswer::Foreign),
         }
     }
 
@@ -76,13 +77,13 @@ impl Queue for MemoryQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         let mut indexes = self.indexes.lock();
         if indexes.get(&shard).is_some_and(|index| index.epoch > epoch) {
-            return Ok(Index::Foreign);
+            return Ok(IndexAnswer::Foreign);
         }
         indexes.insert(shard, DueIndex::new(epoch, entries));
-        Ok(Index::Own(()))
+        Ok(IndexAnswer::Own(()))
     }
 
     async fn set_due(
@@ -90,15 +91,15 @@ impl Queue for MemoryQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         let mut indexes = self.indexes.lock();
         let Some(index) = indexes.get_mut(&shard).filter(|index| index.epoch == epoch) else {
-            return Ok(Index::Foreign);
+            return Ok(IndexAnswer::Foreign);
         };
         for (schedule, tick) in entries {
             index.set(*schedule, *tick);
         }
-        Ok(Index::Own(()))
+        Ok(IndexAnswer::Own(()))
     }
 
     async fn due(
@@ -107,21 +108,21 @@ impl Queue for MemoryQueue {
         epoch: Epoch,
         (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         let indexes = self.indexes.lock();
         match indexes.get(&shard).filter(|index| index.epoch == epoch) {
-            Some(index) => Ok(Index::Own(index.due(after, now, limit))),
-            None => Ok(Index::Foreign),
+            Some(index) => Ok(IndexAnswer::Own(index.due(after, now, limit))),
+            None => Ok(IndexAnswer::Foreign),
         }
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         self.hints.lock().add(shard, changes);
         self.due_hint.notify_one();
         Ok(())
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
         Ok(self.hints.lock().take(shard, limit))
     }
 
@@ -143,13 +144,13 @@ impl Queue for MemoryQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         Ok(self.counters.lock().count(subject, windows, now))
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         self.counters.lock().give_back(subject, windows, now);
         Ok(())
     }

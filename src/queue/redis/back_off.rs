@@ -13,12 +13,12 @@ const REST: Duration = Duration::from_secs(2);
 
 /// The shards that rest.
 pub(super) struct BackOff {
-    resting: Mutex<Resting>,
+    resting: Mutex<BackingOff>,
     clock: Clock,
 }
 
 #[derive(Default)]
-struct Resting {
+struct BackingOff {
     /// The end of each shard's rest, on the monotonic clock.
     until: HashMap<ShardId, Duration>,
     /// The shards that have failed since they last answered; these failures are in the log.
@@ -67,7 +67,7 @@ impl BackOff {
     }
 }
 
-impl Resting {
+impl BackingOff {
     /// Lets shards rest. Logs a failure only for shards that have not failed before, because all
     /// are tried again and again.
     fn fail(&mut self, shards: &[ShardId], until: Duration, error: &QueueError) {

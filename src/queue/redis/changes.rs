@@ -15,9 +15,9 @@ use tokio::sync::Notify;
 use super::due::{BATCH, millis};
 use super::entry;
 use super::hints::RedisHints;
-use super::server::{Lent, RedisServer};
+use super::server::{LentConnection, RedisServer};
 use crate::domain::shard::ShardId;
-use crate::queue::{Changes, OwnedSchedule, QueueError, Result};
+use crate::queue::{OwnedSchedule, QueueError, Result, ShardChanges};
 use crate::runtime::{Mutex, Tasks};
 
 /// The lifetime of hints that no leader takes. A leader that comes later has read the store after
@@ -32,18 +32,22 @@ const FASTEST_RETRY: Duration = Duration::from_millis(100);
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 
 /// Takes the hints for a shard.
-pub(super) async fn take(server: &RedisServer, shard: ShardId, limit: usize) -> Result<Changes> {
+pub(super) async fn take(
+    server: &RedisServer,
+    shard: ShardId,
+    limit: usize,
+) -> Result<ShardChanges> {
     let lent = server.connect("take_hints").await?;
     let mut pop = redis::cmd("SPOP");
     pop.arg(server.keys.hints(shard)).arg(limit.min(BATCH));
     let taken: Vec<Vec<u8>> = lent.query(&pop).await?;
     let all = taken.iter().any(|member| member == MARK);
     let schedules = taken.iter().filter_map(|member| entry::of_whole(member)).collect();
-    Ok(Changes { schedules, all })
+    Ok(ShardChanges { schedules, all })
 }
 
 /// Sends hints to a shard's leader. Sending them twice changes nothing.
-async fn leave(lent: &Lent<'_>, shard: ShardId, changes: &Changes) -> Result<()> {
+async fn leave(lent: &LentConnection<'_>, shard: ShardId, changes: &ShardChanges) -> Result<()> {
     let key = lent.server.keys.hints(shard);
     let ids = changes.schedules.iter().map(|schedule| entry::whole(*schedule).to_vec());
     let members: Vec<_> = ids.chain(changes.all.then(|| MARK.to_vec())).collect();
@@ -57,7 +61,7 @@ async fn leave(lent: &Lent<'_>, shard: ShardId, changes: &Changes) -> Result<()>
 }
 
 /// Sends hints, and keeps those that the server does not take now.
-pub(super) struct Messenger {
+pub(super) struct HintSender {
     server: Arc<RedisServer>,
     hints: Arc<RedisHints>,
     kept: Mutex<PendingHints>,
@@ -82,7 +86,7 @@ struct PendingShard {
 }
 
 impl PendingHints {
-    fn keep(&mut self, shard: ShardId, changes: &Changes) {
+    fn keep(&mut self, shard: ShardId, changes: &ShardChanges) {
         let kept = self.shards.entry(shard).or_default();
         kept.schedules.extend(&changes.schedules);
         kept.all |= changes.all || kept.schedules.len() > MOST_KEPT;
@@ -103,25 +107,25 @@ impl PendingHints {
 
     /// Returns the hints to send next. Goes round the shards, because some nodes of a cluster may
     /// be away for long. When no hint is left, the server counts as available again.
-    fn next(&mut self) -> Option<(ShardId, Changes)> {
+    fn next(&mut self) -> Option<(ShardId, ShardChanges)> {
         let next = self.after_last().or_else(|| self.shards.first_key_value());
         let next = next.map(|(shard, _)| *shard);
         self.is_away = next.is_some();
         self.last = next;
         let next = next.and_then(|shard| self.shards.remove_entry(&shard));
         next.map(|(shard, PendingShard { schedules, all })| {
-            (shard, Changes { schedules: schedules.into_iter().collect(), all })
+            (shard, ShardChanges { schedules: schedules.into_iter().collect(), all })
         })
     }
 }
 
-impl Messenger {
+impl HintSender {
     pub(super) fn new(server: Arc<RedisServer>, hints: Arc<RedisHints>) -> Self {
         Self { server, hints, kept: Mutex::default(), keeping: Notify::new() }
     }
 
     /// Sends hints to a shard's leader and wakes it, now or later.
-    pub(super) async fn hint(&self, shard: ShardId, changes: &Changes) {
+    pub(super) async fn hint(&self, shard: ShardId, changes: &ShardChanges) {
         if self.keep_while_away(shard, changes) {
             return;
         }
@@ -154,7 +158,7 @@ impl Messenger {
         tasks.stopping().run_until_cancelled(telling).await;
     }
 
-    async fn tell(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn tell(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         let lent = self.server.connect("hint").await?;
         leave(&lent, shard, changes).await?;
         self.hints.send_due(&lent).await
@@ -162,7 +166,7 @@ impl Messenger {
 
     /// Keeps hints while the server is away; returns `true` if it does. The check and the keeping
     /// are one step: a hint that is kept after `tell_kept` has found none left would not be sent.
-    fn keep_while_away(&self, shard: ShardId, changes: &Changes) -> bool {
+    fn keep_while_away(&self, shard: ShardId, changes: &ShardChanges) -> bool {
         let mut kept = self.kept.lock();
         if kept.is_away {
             kept.keep(shard, changes);
@@ -170,7 +174,7 @@ impl Messenger {
         kept.is_away
     }
 
-    fn keep(&self, shard: ShardId, changes: &Changes, error: &QueueError) {
+    fn keep(&self, shard: ShardId, changes: &ShardChanges, error: &QueueError) {
         let mut kept = self.kept.lock();
         kept.keep(shard, changes);
         if !std::mem::replace(&mut kept.is_away, true) {
@@ -192,14 +196,14 @@ mod tests {
                 schedule: ScheduleId::new(at, bits),
                 account: AccountId::new(at, 1),
             };
-            Changes::of((from..to).map(member).collect::<Vec<_>>())
+            ShardChanges::of((from..to).map(member).collect::<Vec<_>>())
         };
         let mut kept = PendingHints::default();
         kept.keep(ShardId(1), &some(0, 600));
         kept.keep(ShardId(1), &some(300, 1_000));
         kept.keep(ShardId(0), &some(0, 1_001));
         kept.keep(ShardId(0), &some(0, 1));
-        assert_eq!(kept.next(), Some((ShardId(0), Changes::all())));
+        assert_eq!(kept.next(), Some((ShardId(0), ShardChanges::all())));
         assert_eq!(kept.next(), Some((ShardId(1), some(0, 1_000))));
         assert_eq!(kept.next(), None);
     }
@@ -207,13 +211,13 @@ mod tests {
     #[test]
     fn a_shard_that_stays_away_keeps_back_no_other() {
         let mut kept = PendingHints::default();
-        kept.keep(ShardId(0), &Changes::all());
-        kept.keep(ShardId(1), &Changes::all());
-        assert_eq!(kept.next(), Some((ShardId(0), Changes::all())));
-        kept.keep(ShardId(0), &Changes::all());
+        kept.keep(ShardId(0), &ShardChanges::all());
+        kept.keep(ShardId(1), &ShardChanges::all());
+        assert_eq!(kept.next(), Some((ShardId(0), ShardChanges::all())));
+        kept.keep(ShardId(0), &ShardChanges::all());
         assert!(!kept.is_round_over());
-        assert_eq!(kept.next(), Some((ShardId(1), Changes::all())));
+        assert_eq!(kept.next(), Some((ShardId(1), ShardChanges::all())));
         assert!(kept.is_round_over());
-        assert_eq!(kept.next(), Some((ShardId(0), Changes::all())));
+        assert_eq!(kept.next(), Some((ShardId(0), ShardChanges::all())));
     }
 }

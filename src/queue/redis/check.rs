@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use redis::{InfoDict, Value};
 
-use super::server::{Lent, RedisServer};
+use super::server::{LentConnection, RedisServer};
 use crate::queue::Result;
 
 /// The oldest major version that is known to work.
@@ -64,7 +64,10 @@ pub(super) fn major(version: &str) -> Option<u32> {
 
 /// Returns a field of the server's `INFO`. The nodes of a cluster may differ: equal answers are
 /// returned once.
-pub(super) async fn ask(lent: &Lent<'_>, field: &str) -> Result<BTreeSet<Option<String>>> {
+pub(super) async fn ask(
+    lent: &LentConnection<'_>,
+    field: &str,
+) -> Result<BTreeSet<Option<String>>> {
     let section = if field == "redis_version" { "server" } else { "memory" };
     let told: Value = lent.query(redis::cmd("INFO").arg(section)).await?;
     let read = |told: Value| {

@@ -8,7 +8,7 @@ use redis::{Script, Value};
 
 use super::RedisSettings;
 use super::check::{OLDEST, ask, major, ping};
-use super::server::{Lent, RedisServer};
+use super::server::{LentConnection, RedisServer};
 use crate::domain::finding::Finding;
 use crate::queue::{QueueError, Result};
 use crate::runtime::Clock;
@@ -61,7 +61,7 @@ fn not_told(what: &str, error: &QueueError) -> Finding {
     Finding::warning(format!("the server does not report {what}: {}", reason(error)))
 }
 
-async fn versions(lent: &Lent<'_>) -> Result<Vec<Finding>> {
+async fn versions(lent: &LentConnection<'_>) -> Result<Vec<Finding>> {
     let told = ask(lent, "redis_version").await?;
     Ok(told
         .iter()
@@ -88,7 +88,7 @@ fn of_speed(round_trip: Duration) -> Finding {
 
 /// Runs the scripts' commands on a key that nothing else uses, and publishes to a channel without
 /// subscribers.
-async fn try_rights(lent: &Lent<'_>) -> Result<()> {
+async fn try_rights(lent: &LentConnection<'_>) -> Result<()> {
     let key = &*lent.server.keys.trial();
     let script = Script::new(include_str!("scripts/checkup.lua"));
     lent.run::<()>(&script.key(key)).await?;
@@ -102,7 +102,7 @@ async fn try_rights(lent: &Lent<'_>) -> Result<()> {
 }
 
 /// Checks the eviction policy that applies when the memory is used up, and the memory that is left.
-async fn memory(lent: &Lent<'_>) -> Result<Vec<Finding>> {
+async fn memory(lent: &LentConnection<'_>) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for policy in ask(lent, "maxmemory_policy").await? {
         findings.push(match policy.as_deref() {

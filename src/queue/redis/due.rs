@@ -13,10 +13,10 @@ use redis::Script;
 
 use super::entry;
 use super::failure::RedisFailure;
-use super::server::{Lent, RedisServer};
+use super::server::{LentConnection, RedisServer};
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
-use crate::queue::{Due, Index, OwnedSchedule, QueueError, Result};
+use crate::queue::{DueTicks, IndexAnswer, OwnedSchedule, QueueError, Result};
 
 /// The maximum number of entries that a script or command writes, because the server does nothing
 /// else meanwhile.
@@ -57,11 +57,11 @@ impl DueIndexes {
         }
     }
 
-    pub(super) async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    pub(super) async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         let lent = self.server.connect("adopt").await?;
         let mut script = self.adopt.key(self.server.keys.marker(shard));
         script.arg(epoch.0).arg(millis(MARKER_LIFE));
-        Ok(if lent.run(&script).await? { Index::Own(()) } else { Index::Foreign })
+        Ok(if lent.run(&script).await? { IndexAnswer::Own(()) } else { IndexAnswer::Foreign })
     }
 
     /// Builds an index beside the present one, which it then replaces. No other rebuild has the
@@ -70,7 +70,7 @@ impl DueIndexes {
         &self,
         (shard, epoch, token): (ShardId, Epoch, u128),
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         const OPERATION: &str = "rebuild";
         let lent = self.server.connect(OPERATION).await?;
         let keys = &self.server.keys;
@@ -91,8 +91,8 @@ impl DueIndexes {
         script.key(keys.due(shard)).key(building);
         script.arg(epoch.0).arg(millis(MARKER_LIFE)).arg(built);
         match lent.run::<i64>(&script).await? {
-            1 => Ok(Index::Own(())),
-            0 => Ok(Index::Foreign),
+            1 => Ok(IndexAnswer::Own(())),
+            0 => Ok(IndexAnswer::Foreign),
             _ => Err(QueueError::new(OPERATION, RedisFailure::Lossy)),
         }
     }
@@ -102,7 +102,7 @@ impl DueIndexes {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         let lent = self.server.connect("set_due").await?;
         let encode = |(schedule, tick): &(OwnedSchedule, Option<Timestamp>)| match tick {
             Some(tick) => entry::encode(*schedule, *tick),
@@ -112,14 +112,14 @@ impl DueIndexes {
         let batches =
             batches.map(|batch| self.set(&lent, (shard, epoch), batch.iter().map(encode)));
         let own = try_join_all(batches).await?.into_iter().all(|own| own);
-        Ok(if own { Index::Own(()) } else { Index::Foreign })
+        Ok(if own { IndexAnswer::Own(()) } else { IndexAnswer::Foreign })
     }
 
     /// Sets the scores of a batch of members; an empty score removes the member. Returns `true` if
     /// the index is the caller's.
     async fn set(
         &self,
-        lent: &Lent<'_>,
+        lent: &LentConnection<'_>,
         (shard, epoch): (ShardId, Epoch),
         batch: impl Iterator<Item = (String, Vec<u8>)>,
     ) -> Result<bool> {
@@ -137,12 +137,12 @@ impl DueIndexes {
         epoch: Epoch,
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
-        let (mut due, mut place, mut unreadable) = (Due::default(), 0, Vec::new());
+    ) -> Result<IndexAnswer<DueTicks>> {
+        let (mut due, mut place, mut unreadable) = (DueTicks::default(), 0, Vec::new());
         loop {
             let most = (limit - place).min(PAGE);
             let page = self.page((shard, epoch), span, (place, most)).await?;
-            let Some((groups, next)) = page else { return Ok(Index::Foreign) };
+            let Some((groups, next)) = page else { return Ok(IndexAnswer::Foreign) };
             let before = place;
             for (score, length, members) in groups {
                 let empty = (length == 0).then_some(&[][..]);
@@ -162,7 +162,7 @@ impl DueIndexes {
         if !unreadable.is_empty() {
             self.remove((shard, epoch), unreadable).await?;
         }
-        Ok(Index::Own(due))
+        Ok(IndexAnswer::Own(due))
     }
 
     /// Returns a page of the due entries in groups, and then the score that follows.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::RedisSettings;
 use super::check::check;
-use super::server::{Lent, PATIENCE, RedisServer};
+use super::server::{LentConnection, PATIENCE, RedisServer};
 use crate::queue::Result;
 use crate::runtime::Tasks;
 
@@ -34,18 +34,18 @@ impl RedisHints {
     }
 
     /// Notifies the leaders that schedules have changed.
-    pub(super) async fn send_due(&self, lent: &Lent<'_>) -> Result<()> {
+    pub(super) async fn send_due(&self, lent: &LentConnection<'_>) -> Result<()> {
         self.due.notify_one();
         self.publish(lent, lent.server.keys.due_channel()).await
     }
 
     /// Notifies the executors that there are new tickets.
-    pub(super) async fn send_tickets(&self, lent: &Lent<'_>) -> Result<()> {
+    pub(super) async fn send_tickets(&self, lent: &LentConnection<'_>) -> Result<()> {
         self.tickets.notify_one();
         self.publish(lent, lent.server.keys.ticket_channel()).await
     }
 
-    async fn publish(&self, lent: &Lent<'_>, to: String) -> Result<()> {
+    async fn publish(&self, lent: &LentConnection<'_>, to: String) -> Result<()> {
         lent.query(redis::cmd("PUBLISH").arg(to).arg(&self.sender)).await
     }
 

@@ -4,7 +4,7 @@
 //! an answer may have taken effect or not. Therefore pushing again and building again change
 //! nothing, and a taker that asks again gets the same answer. Every wait is bounded, and every
 //! operation gets its connection anew, so nothing has to be restarted after the server was away,
-//! wiped or replaced. A server that was wiped answers `Index::Foreign` until the leaders have built
+//! wiped or replaced. A server that was wiped answers `IndexAnswer::Foreign` until the leaders have built
 //! their indexes again.
 //!
 //! Hints that the server does not take are kept in the process and sent as soon as the server takes
@@ -36,14 +36,14 @@ use redis::Script;
 use tokio::sync::Notify;
 
 use super::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, RateVerdict, Result, TakenTickets, Window,
-    WindowState,
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, Queue, RateVerdict, RateWindow, Result,
+    ShardChanges, TakenTickets, WindowState,
 };
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
-use changes::Messenger;
+use changes::HintSender;
 use check::ping;
 pub use checkup::check_up;
 use due::{DueIndexes, millis};
@@ -61,7 +61,7 @@ pub struct RedisQueue {
     count: Script,
     give_back: Script,
     hints: Arc<RedisHints>,
-    messenger: Arc<Messenger>,
+    messenger: Arc<HintSender>,
 }
 
 impl RedisQueue {
@@ -83,7 +83,7 @@ impl RedisQueue {
         let hints = Arc::new(RedisHints::new(replica));
         let listening = hints.clone().listen(settings, server.clone(), tasks.clone());
         tasks.spawn(TaskKind::Hints, listening);
-        let messenger = Arc::new(Messenger::new(server.clone(), hints.clone()));
+        let messenger = Arc::new(HintSender::new(server.clone(), hints.clone()));
         tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(tasks.clone()));
         let run_queue = RedisRunQueue::new(server.clone(), shards, replica);
         let count = Script::new(include_str!("scripts/count.lua"));
@@ -103,7 +103,7 @@ pub async fn ask(settings: &RedisSettings, clock: Clock) -> Result<()> {
 
 #[async_trait]
 impl Queue for RedisQueue {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         self.indexes.adopt(shard, epoch).await
     }
 
@@ -112,7 +112,7 @@ impl Queue for RedisQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.indexes.rebuild((shard, epoch, self.random.bits()), entries).await
     }
 
@@ -121,7 +121,7 @@ impl Queue for RedisQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.indexes.set_due(shard, epoch, entries).await
     }
 
@@ -131,16 +131,16 @@ impl Queue for RedisQueue {
         epoch: Epoch,
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         self.indexes.due(shard, epoch, span, limit).await
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         self.messenger.hint(shard, changes).await;
         Ok(())
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
         changes::take(&self.server, shard, limit).await
     }
 
@@ -165,7 +165,7 @@ impl Queue for RedisQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         if windows.is_empty() {
@@ -179,7 +179,7 @@ impl Queue for RedisQueue {
             script.arg(window.limit).arg(millis(window.span));
         }
         let told: Vec<i64> = lent.run(&script).await?;
-        let standing = |(window, told): (&Window, &[i64])| WindowState {
+        let standing = |(window, told): (&RateWindow, &[i64])| WindowState {
             window: *window,
             remaining: window.limit.saturating_sub(u32::try_from(told[0]).unwrap_or(u32::MAX)),
             resets_at: Timestamp::from_millis(told[1]),
@@ -191,7 +191,7 @@ impl Queue for RedisQueue {
         })
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         if windows.is_empty() {
             return Ok(());
         }

@@ -17,7 +17,7 @@ use redis::Script;
 use super::back_off::BackOff;
 use super::capacity::{binding, part};
 use super::due::millis;
-use super::server::{Lent, RedisServer};
+use super::server::{LentConnection, RedisServer};
 use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -77,7 +77,7 @@ impl RedisRunQueue {
 
     /// Queues tickets. Returns how many were not queued yet. If a shard fails, the tickets of the
     /// others are queued all the same.
-    pub(super) async fn push(&self, lent: &Lent<'_>, pushed: &[Ticket]) -> Result<usize> {
+    pub(super) async fn push(&self, lent: &LentConnection<'_>, pushed: &[Ticket]) -> Result<usize> {
         let RedisServer { keys, clock, .. } = &*self.server;
         let now = clock.now();
         let mut shards: HashMap<ShardId, Vec<&Ticket>> = HashMap::new();
@@ -158,7 +158,7 @@ impl RedisRunQueue {
     }
 
     /// Looks at the shards that do not rest, and returns those that have tickets.
-    async fn look(&self, lent: &Lent<'_>, now: Timestamp) -> Result<Vec<ShardLook>> {
+    async fn look(&self, lent: &LentConnection<'_>, now: Timestamp) -> Result<Vec<ShardLook>> {
         let (shards, keys) = (self.rest.awake(self.shards), &self.server.keys);
         let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
             let mut script = self.look.prepare_invoke();
@@ -186,7 +186,12 @@ impl RedisRunQueue {
 
     /// Makes tickets that may start by now ready, so that takes can go round the accounts. If that
     /// fails, tickets that are ready already can still be taken.
-    async fn ripen(&self, lent: &Lent<'_>, now: Timestamp, seen: &[ShardLook]) -> Result<()> {
+    async fn ripen(
+        &self,
+        lent: &LentConnection<'_>,
+        now: Timestamp,
+        seen: &[ShardLook],
+    ) -> Result<()> {
         let keys = &self.server.keys;
         let batches = seen.iter().flat_map(|seen| {
             let count = seen.due.div_ceil(BATCH).min(MOST_BATCHES);
@@ -203,7 +208,7 @@ impl RedisRunQueue {
     /// more. If an answer is lost, it is asked for once again.
     async fn take_from(
         &self,
-        lent: &Lent<'_>,
+        lent: &LentConnection<'_>,
         shard: ShardId,
         (capacity, most): (&Capacity, usize),
     ) -> Result<(Vec<Ticket>, bool)> {

@@ -32,20 +32,20 @@ pub(super) struct RedisServer {
     /// The names of the queue's keys on it.
     pub(super) keys: RedisKeys,
     pub(super) clock: Clock,
-    pool: Pool,
-    proven: Mutex<Proven>,
+    pool: RedisPool,
+    proven: Mutex<ProvenConnection>,
 }
 
 /// The connection that has answered last.
 #[derive(Default)]
-struct Proven {
+struct ProvenConnection {
     /// The connection, and the end of the time for which it counts as good, on the monotonic clock.
     link: Option<(RedisLink, Duration)>,
     /// The number of failures of requests on such connections.
     failures: u64,
 }
 
-enum Pool {
+enum RedisPool {
     Single(deadpool_redis::Pool),
     Cluster(managed::Pool<Nodes>),
 }
@@ -54,12 +54,12 @@ impl RedisServer {
     /// Creates the server's pool, which connects at the first request.
     pub(super) fn new(settings: &RedisSettings, clock: Clock) -> Result<Self> {
         let keys = RedisKeys::new(&settings.prefix);
-        Ok(Self { keys, pool: Pool::new(settings)?, clock, proven: Mutex::default() })
+        Ok(Self { keys, pool: RedisPool::new(settings)?, clock, proven: Mutex::default() })
     }
 
     /// Returns a connection that has just answered, for `operation`. A connection to a cluster is
     /// returned without a check, because each of its nodes may fail by itself.
-    pub(super) async fn connect(&self, operation: &'static str) -> Result<Lent<'_>> {
+    pub(super) async fn connect(&self, operation: &'static str) -> Result<LentConnection<'_>> {
         let now = self.clock.monotonic();
         let (known, failures) = {
             let proven = self.proven.lock();
@@ -69,7 +69,7 @@ impl RedisServer {
             Some((link, _)) => link,
             None => self.prove(operation, failures).await?,
         };
-        Ok(Lent { server: self, operation, link, failures })
+        Ok(LentConnection { server: self, operation, link, failures })
     }
 
     /// Gets a connection that answers. It is lent again unless a request has failed meanwhile.
@@ -88,7 +88,7 @@ impl RedisServer {
     }
 }
 
-impl Pool {
+impl RedisPool {
     fn new(settings: &RedisSettings) -> Result<Self> {
         let failed = |error: RedisError| failed("connect", error);
         let no_pool = |error| QueueError::new("connect", error);
@@ -117,15 +117,15 @@ impl Pool {
 
 /// A connection that is lent for an operation. Several requests can run on it at once: they are sent
 /// in the order in which they are first polled, without waiting for each other's answers.
-pub(super) struct Lent<'a> {
+pub(super) struct LentConnection<'a> {
     pub(super) server: &'a RedisServer,
     operation: &'static str,
     link: RedisLink,
-    /// The value of `Proven::failures` when the connection was lent.
+    /// The value of `ProvenConnection::failures` when the connection was lent.
     failures: u64,
 }
 
-impl Lent<'_> {
+impl LentConnection<'_> {
     pub(super) async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T> {
         self.answer(script.invoke_async(&mut self.link.clone())).await
     }
@@ -149,7 +149,7 @@ impl Lent<'_> {
         if answer.is_err() {
             let mut proven = self.server.proven.lock();
             if proven.failures == self.failures {
-                *proven = Proven { link: None, failures: self.failures + 1 };
+                *proven = ProvenConnection { link: None, failures: self.failures + 1 };
             }
         }
         answer

@@ -94,7 +94,7 @@ impl Rotation {
 
 /// The result of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rotated {
+pub enum RotationResult {
     /// The new key works, and the old one works until it expires.
     Done,
     /// The account has no such key that works.
@@ -133,7 +133,7 @@ pub struct KnownKey {
 
 /// The numbers of an account's objects that plans limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct AccountUsage {
     /// The number of schedules, enabled or not.
     pub schedules: u64,
     /// The number of keys that are neither revoked nor expired.
@@ -162,7 +162,7 @@ measured! {
         async fn account(&self, id: AccountId) -> Result<Option<Account>>;
 
         /// Returns the usage of an account at `now`.
-        async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage>;
+        async fn usage(&self, id: AccountId, now: Timestamp) -> Result<AccountUsage>;
 
         /// Counts the jobs of an account in the calendar month (UTC) of `now`: those that ended
         /// since its start, by hours, and those that were made since and have not ended. Of the
@@ -197,7 +197,7 @@ measured! {
         async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
 
         /// Creates a key that replaces one that works. The old key works until it expires.
-        async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<Rotated>;
+        async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<RotationResult>;
 
         /// Revokes a key permanently. Returns `false` if the account has no such key. A repeated
         /// call has no effect.

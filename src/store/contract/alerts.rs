@@ -37,7 +37,7 @@ pub const WAITING_COUNTED: u32 = 10_000;
 
 /// The results of one pass of relaying, as numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Relayed {
+pub struct RelayResult {
     /// Events that were removed from the outbox.
     pub events: u64,
     /// Deliveries that will be sent.
@@ -170,7 +170,7 @@ measured! {
         /// Plans the deliveries of at most `limit` events, oldest first, and judges the incidents
         /// that are due. Only one replica relays at a time; meanwhile a call by another one does
         /// nothing.
-        async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed>;
+        async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<RelayResult>;
 
         /// Claims deliveries whose try is due, or whose claim has ended without a result; the try
         /// of that claim is recorded as lost. A delivery whose channel is deleted or not verified

@@ -108,7 +108,7 @@ pub struct Claims {
 
 /// The jobs that executors are to abort, whichever executor runs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aborts {
+pub struct JobsToAbort {
     /// The running jobs that users have cancelled.
     pub jobs: Vec<JobId>,
     /// The accounts that are being deleted. All their running jobs are aborted. The rows of these
@@ -118,7 +118,7 @@ pub struct Aborts {
 
 /// The effect of the end of an attempt on its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum AttemptEnd {
     /// The job is SUCCESS.
     Succeeded,
     /// The job is FAILED.
@@ -129,7 +129,7 @@ pub enum End {
     Retry(Failure, Timestamp),
 }
 
-impl End {
+impl AttemptEnd {
     /// Returns the end of a failed attempt. Its job has another attempt at `retry_at`, if present.
     pub fn failed(failure: Failure, retry_at: Option<Timestamp>) -> Self {
         match retry_at {
@@ -164,7 +164,7 @@ pub struct Completion {
     /// The exchange with the target. Absent: the executor was lost or the attempt was aborted.
     pub exchange: Option<Exchange>,
     /// The effect on the job.
-    pub end: End,
+    pub end: AttemptEnd,
 }
 
 impl Completion {
@@ -176,7 +176,7 @@ impl Completion {
 
 /// The result of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum CompletionResult {
     /// It took effect. The job now has this status.
     Applied(JobStatus),
     /// The claim was lost: another executor has the job, or the job is final. Nothing changed.
@@ -190,7 +190,7 @@ pub enum Fate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     /// The result of each completion, in order.
-    pub fates: Vec<Fate>,
+    pub fates: Vec<CompletionResult>,
     /// The tickets of retries and of held jobs that may start now, for the queue.
     pub tickets: Vec<Ticket>,
     /// The number of events that were raised for the notifier.
@@ -203,8 +203,9 @@ pub struct Committed {
 impl Committed {
     /// Counts the results of the jobs in the metrics.
     pub fn count(&self) {
-        let with =
-            |wanted| self.fates.iter().filter(|fate| **fate == Fate::Applied(wanted)).count();
+        let with = |wanted| {
+            self.fates.iter().filter(|fate| **fate == CompletionResult::Applied(wanted)).count()
+        };
         JOBS_FINISHED.with(FinalStatus::Success).add(with(JobStatus::Success) as u64);
         JOBS_FINISHED.with(FinalStatus::Failed).add(with(JobStatus::Failed) as u64);
         for (_, code) in &self.failed {
@@ -219,7 +220,9 @@ impl Committed {
     pub fn trace(&self, completions: &[Completion]) {
         let errors: HashMap<usize, ErrorCode> = self.failed.iter().copied().collect();
         for (place, (completion, fate)) in completions.iter().zip(&self.fates).enumerate() {
-            let Fate::Applied(status @ (JobStatus::Success | JobStatus::Failed)) = *fate else {
+            let CompletionResult::Applied(status @ (JobStatus::Success | JobStatus::Failed)) =
+                *fate
+            else {
                 continue;
             };
             let schedule = completion.run.map(|run| run.schedule);
@@ -290,14 +293,14 @@ measured! {
         async fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> Result<()>;
 
         /// Returns the jobs that executors are to abort.
-        async fn aborts(&self) -> Result<Aborts>;
+        async fn aborts(&self) -> Result<JobsToAbort>;
 
         /// Commits the ends of attempts in one transaction: attempt, job, schedule state (last run,
         /// last status, streak, active and held job), the hours of the accounts, and the events that
         /// preferences ask for. A run that began before the recorded last run does not replace it.
         /// A row that cannot be written fails the whole batch with kind `Rejected`. A row that
         /// another transaction locks for longer than the service ever does is passed over
-        /// ([`Fate::Busy`]), together with all rows that must be written with it. The batch waits
+        /// ([`CompletionResult::Busy`]), together with all rows that must be written with it. The batch waits
         /// for locked rows once, for a fraction of a second, however many they are.
         async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 

@@ -47,7 +47,7 @@ impl DeletedAccount {
 
 /// The result of one pass of removing the rows of a deleted account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Erased {
+pub struct ErasureResult {
     /// The number of removed rows, without those that depend on another one, such as the attempts
     /// of a job.
     pub rows: u64,
@@ -149,6 +149,6 @@ measured! {
         /// on them: schedules first, then jobs in any state, then the other kinds. Locked rows are
         /// skipped, and the next kind follows only when no row of this kind is left. Does nothing
         /// for an account that is not deleted. Of concurrent calls only one removes rows.
-        async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased>;
+        async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<ErasureResult>;
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::UserId;
 use crate::runtime::measured;
-use crate::store::{AuditContext, Joins, NewUser, Result, User, UserCreated};
+use crate::store::{AuditContext, JoinedAccount, NewUser, Result, User, UserCreated};
 
 /// A person at an OpenID provider. A provider never gives a subject to another person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ measured! {
             audit_context: &AuditContext,
             user: &NewUser,
             identity: &Identity,
-            joins: &Joins,
+            joins: &JoinedAccount,
         ) -> Result<UserCreated>;
     }
 }

@@ -18,7 +18,7 @@ pub struct NewJob {
 
 /// The result of a call to run a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Triggered {
+pub enum TriggerResult {
     /// A new job was created.
     Created(Ticket),
     /// The account has no such schedule.
@@ -30,7 +30,7 @@ pub enum Triggered {
     Uncounted,
 }
 
-impl Triggered {
+impl TriggerResult {
     /// Returns the ticket of the new job, if one was created.
     pub fn ticket(self) -> Option<Ticket> {
         match self {
@@ -42,7 +42,7 @@ impl Triggered {
 
 /// The result of a call to run a job again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Retried {
+pub enum RetryResult {
     /// A new job with trigger `retry` was created.
     Created(Ticket),
     /// The account has no such job.
@@ -143,7 +143,7 @@ measured! {
             write: &WriteContext,
             job: &NewJob,
             quota: Option<u64>,
-        ) -> Result<Triggered>;
+        ) -> Result<TriggerResult>;
 
         /// Creates a job of the schedule of the finished job `of`, with the schedule's current
         /// version. It counts against the quota as in `create_job`.
@@ -153,7 +153,7 @@ measured! {
             of: JobId,
             id: JobId,
             quota: Option<u64>,
-        ) -> Result<Retried>;
+        ) -> Result<RetryResult>;
 
         /// Ends a job as FAILED `CANCELLED`, at once or after the attempt under way. It does not
         /// count as a consecutive failure and does not change `last_run_at` or `last_job_status`.

@@ -16,7 +16,7 @@ use crate::store::Result;
 
 /// The jobs to make for an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedJobs {
     /// The account.
     pub account: AccountId,
     /// The number of jobs that its plan allows in a month.
@@ -27,7 +27,7 @@ pub struct Wanted {
 
 /// The jobs that were reserved for an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Granted {
+pub struct GrantedJobs {
     /// The account.
     pub account: AccountId,
     /// The number of jobs that may be made. It is less than requested if the quota is used up.
@@ -41,9 +41,9 @@ pub struct Granted {
 
 /// The result of reserving jobs for several accounts. Accounts in neither list have no counter yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Grants {
+pub struct JobGrants {
     /// The jobs that were reserved.
-    pub granted: Vec<Granted>,
+    pub granted: Vec<GrantedJobs>,
     /// The accounts whose counter another transaction has locked.
     pub held: Vec<AccountId>,
 }
@@ -57,7 +57,7 @@ pub struct UsedUp {
     pub newly: bool,
 }
 
-impl Granted {
+impl GrantedJobs {
     /// Returns the reason if nothing was granted.
     pub(in crate::store) fn used_up(&self) -> Option<UsedUp> {
         let Self { reserved, newly_exhausted: newly, .. } = *self;
@@ -72,7 +72,7 @@ measured! {
         /// Reserves jobs in the month (UTC) of `now`: the requested number or, if that is more, 1 %
         /// of the rest of the quota, up to `ahead`; never more than the rest. The accounts must all
         /// be different. Locked counters are not waited for.
-        async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants>;
+        async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[WantedJobs]) -> Result<JobGrants>;
 
         /// Does the same for one account, but waits for a locked counter, a quarter of a second at
         /// most. Waiting calls get the counter in the order of their arrival. Returns `None` if the
@@ -81,8 +81,8 @@ measured! {
             &self,
             now: Timestamp,
             ahead: u32,
-            wanted: &Wanted,
-        ) -> Result<Option<Granted>>;
+            wanted: &WantedJobs,
+        ) -> Result<Option<GrantedJobs>>;
 
         /// Creates the missing counters of the month, with the number of jobs that the accounts
         /// have already made in it. This may take a minute for an account with millions of jobs,

@@ -46,7 +46,7 @@ pub struct NewSchedule {
 
 /// The result of storing schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Created {
+pub enum CreationResult {
     /// All were stored.
     All,
     /// None was stored: together with the account's present schedules they would exceed its limit.
@@ -58,7 +58,7 @@ pub enum Created {
 
 /// The state that a change was computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedState {
     /// The revision that was read.
     pub revision: i64,
     /// The next tick that was read: a tick that fires in between makes the change stale, too.
@@ -78,11 +78,11 @@ pub struct TickRange {
 
 /// The complete new state of a schedule.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct ScheduleState {
     /// The action for the audit log.
     pub action: Action,
     /// The state that the change was computed from.
-    pub expected: Expected,
+    pub expected: ExpectedState,
     /// The new name.
     pub name: String,
     /// The new description.
@@ -106,7 +106,7 @@ pub struct Change {
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Changed {
+pub enum ScheduleChangeResult {
     /// The change took effect. The ticket is that of a held job that may start now.
     Done(Vec<Ticket>),
     /// The schedule has changed since it was read: read it again.
@@ -246,7 +246,7 @@ measured! {
             write: &WriteContext,
             schedules: &[NewSchedule],
             most: Option<u64>,
-        ) -> Result<Created>;
+        ) -> Result<CreationResult>;
 
         /// Returns one schedule.
         async fn schedule(&self, account: AccountId, id: ScheduleId) -> Result<Option<Schedule>>;
@@ -274,8 +274,8 @@ measured! {
             &self,
             write: &WriteContext,
             id: ScheduleId,
-            change: &Change,
-        ) -> Result<Changed>;
+            change: &ScheduleState,
+        ) -> Result<ScheduleChangeResult>;
 
         /// Deletes a schedule. It locks the schedule's row first. It then ends the waiting jobs,
         /// including held ones, as FAILED `CANCELLED`, and forbids running jobs a further attempt

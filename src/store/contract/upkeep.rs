@@ -7,7 +7,7 @@ use crate::store::Result;
 
 /// The rows that one pass of pruning has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Upkeep {
+pub struct PrunedRows {
     /// Whole days of finished jobs, with their attempts, if the store partitions them by day.
     pub days: u64,
     /// Other finished jobs, with their attempts.
@@ -20,7 +20,7 @@ pub struct Upkeep {
 
 /// The jobs that wait for an executor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct WaitingJobs {
     /// The number of jobs, counted up to a maximum.
     pub jobs: u64,
     /// The time since which the oldest of them could have started.
@@ -71,7 +71,7 @@ measured! {
         /// Deletes history that ended before `before`, at most `limit` rows of each kind.
         /// Unfinished jobs stay. A store that partitions jobs by time drops old days as a whole, up
         /// to a day later; then `limit` does not apply to their jobs.
-        async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep>;
+        async fn prune(&self, before: Timestamp, limit: u32) -> Result<PrunedRows>;
 
         /// Returns at most `limit` accounts of a plan whose history
         /// [`prune_account`](Self::prune_account) last completed before `before`, the longest ago
@@ -109,6 +109,6 @@ measured! {
 
         /// Returns the jobs that could have started by `now` and wait for an executor, counted up
         /// to `cap`.
-        async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting>;
+        async fn waiting(&self, now: Timestamp, cap: u32) -> Result<WaitingJobs>;
     }
 }

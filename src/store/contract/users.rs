@@ -55,7 +55,7 @@ pub struct NewUser {
 
 /// The account that a new user joins.
 #[derive(Clone, Debug)]
-pub enum Joins {
+pub enum JoinedAccount {
     /// The user joins no account yet.
     Nothing,
     /// The user becomes the owner of this new account.
@@ -69,7 +69,7 @@ pub enum Joins {
     InvitedByAddress,
 }
 
-impl Joins {
+impl JoinedAccount {
     /// Returns the account that is created with the user, and the time.
     pub(in crate::store) fn new_account(&self) -> Option<(AccountId, Timestamp)> {
         match self {
@@ -242,7 +242,7 @@ measured! {
         /// to the audit log of that account or, if there is none, of the installation. A caller
         /// with an invitation learns that the address is taken only if the invitation is for this
         /// address.
-        async fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &Joins) -> Result<UserCreated>;
+        async fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &JoinedAccount) -> Result<UserCreated>;
 
         /// Returns a user by id.
         async fn user(&self, id: UserId) -> Result<Option<User>>;

@@ -114,7 +114,7 @@ use crate::store::sql::access::AdapterShared;
 use crate::store::sql::fault::failed_in;
 use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};
-use connection::pool::{PostgresConnections, Within};
+use connection::pool::{PostgresConnections, WorkBounds};
 
 /// The maximum time that closing waits for work in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);

@@ -7,7 +7,7 @@ use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
-use super::work::{ResultSlot, SlottedWork, UnitOfWork, Working};
+use super::work::{ResultSlot, SlottedWork, UnitOfWork, WorkFuture};
 use crate::domain::{AccountId, JobId};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
@@ -16,7 +16,7 @@ use crate::store::{Result, Sealer, StoreErrorKind};
 /// A function that is a unit of work for its other arguments, a tuple.
 pub(in crate::store) trait WorkFunction<'c, A, T> {
     /// Starts the work.
-    fn start(&self, connection: &'c mut Connection<'c>, arguments: A) -> Working<'c, T>;
+    fn start(&self, connection: &'c mut Connection<'c>, arguments: A) -> WorkFuture<'c, T>;
 }
 
 /// Implements [`WorkFunction`] for functions with these arguments.
@@ -31,7 +31,7 @@ macro_rules! work_functions {
                 &self,
                 connection: &'c mut Connection<'c>,
                 ($($argument,)*): ($($type,)*),
-            ) -> Working<'c, T> {
+            ) -> WorkFuture<'c, T> {
                 Box::pin(self(connection, $($argument),*))
             }
         }
@@ -58,7 +58,7 @@ where
 
 /// The scope in which a unit of work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Scope {
+pub(in crate::store) enum WorkScope {
     /// One statement that only reads.
     Read,
     /// Several statements that only read, on one snapshot.
@@ -82,7 +82,7 @@ pub(in crate::store) trait Access: Send + Sync {
     /// Runs work that writes about `rows` rows.
     fn run(
         &self,
-        scope: Scope,
+        scope: WorkScope,
         rows: usize,
         work: SlottedWork,
     ) -> impl Future<Output = SqlResult<()>> + Send;
@@ -91,7 +91,7 @@ pub(in crate::store) trait Access: Send + Sync {
     fn run_in<T: Send + 'static>(
         &self,
         operation: &'static str,
-        scope: Scope,
+        scope: WorkScope,
         rows: usize,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
@@ -106,7 +106,7 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.run_in(operation, Scope::Read, 0, work)
+        self.run_in(operation, WorkScope::Read, 0, work)
     }
 
     /// Runs several statements that only read, on one snapshot.
@@ -115,7 +115,7 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.run_in(operation, Scope::Snapshot, 0, work)
+        self.run_in(operation, WorkScope::Snapshot, 0, work)
     }
 
     /// Runs statements that only read and may take long.
@@ -124,7 +124,7 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.run_in(operation, Scope::PatientRead, 0, work)
+        self.run_in(operation, WorkScope::PatientRead, 0, work)
     }
 
     /// Runs one statement that writes about `rows` rows.
@@ -134,7 +134,7 @@ pub(in crate::store) trait Access: Send + Sync {
         rows: usize,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.run_in(operation, Scope::Statement, rows, work)
+        self.run_in(operation, WorkScope::Statement, rows, work)
     }
 
     /// Runs a transaction that writes about `rows` rows.
@@ -144,7 +144,7 @@ pub(in crate::store) trait Access: Send + Sync {
         rows: usize,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.run_in(operation, Scope::Transaction, rows, work)
+        self.run_in(operation, WorkScope::Transaction, rows, work)
     }
 
     /// Runs a transaction that writes few rows.
@@ -163,7 +163,7 @@ pub(in crate::store) trait Access: Send + Sync {
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<Option<T>>> + Send {
-        let running = self.run_in(operation, Scope::ImpatientTransaction, 1, work);
+        let running = self.run_in(operation, WorkScope::ImpatientTransaction, 1, work);
         async move {
             match running.await {
                 Err(error) if error.kind() == StoreErrorKind::Locked => Ok(None),
@@ -307,7 +307,7 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
 
     /// Runs work of a user's request that may add to the history of jobs, in a transaction.
     fn run_with_history(&self, work: SlottedWork) -> impl Future<Output = SqlResult<()>> + Send {
-        self.api().run(Scope::Transaction, 1, work)
+        self.api().run(WorkScope::Transaction, 1, work)
     }
 
     /// Runs a transaction of a user's request that may add to the history of jobs.

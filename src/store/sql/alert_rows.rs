@@ -3,7 +3,7 @@
 use super::alert_items::{OutboxEvent, PlannedChannel, PlannedIncident};
 use super::rows::{StoreRow, read_rows, unfit};
 use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
-use crate::domain::alert::grouping::{ChannelFlow, IncidentState, Stage};
+use crate::domain::alert::grouping::{ChannelFlow, IncidentStage, IncidentState};
 use crate::domain::alert::policy::{AlertPolicy, Streak};
 use crate::domain::shard::ShardId;
 use crate::domain::{ChannelId, DeliveryId, ScheduleId, Timestamp};
@@ -42,16 +42,18 @@ impl AlertState {
 }
 
 /// Returns the stored number of a stage. The statements contain the same numbers.
-pub(in crate::store) const fn stage_code(stage: Stage) -> u8 {
+pub(in crate::store) const fn stage_code(stage: IncidentStage) -> u8 {
     match stage {
-        Stage::Gathering => 0,
-        Stage::Watching => 1,
-        Stage::Open => 2,
+        IncidentStage::Gathering => 0,
+        IncidentStage::Watching => 1,
+        IncidentStage::Open => 2,
     }
 }
 
-fn stage_of(code: i16) -> Option<Stage> {
-    [Stage::Gathering, Stage::Watching, Stage::Open].into_iter().nth(usize::try_from(code).ok()?)
+fn stage_of(code: i16) -> Option<IncidentStage> {
+    [IncidentStage::Gathering, IncidentStage::Watching, IncidentStage::Open]
+        .into_iter()
+        .nth(usize::try_from(code).ok()?)
 }
 
 /// Returns the stored numbers of a status. Three of them are `PENDING`: 0 (held), 1 (waiting for a
@@ -135,7 +137,7 @@ fn delivery_error(row: &impl StoreRow) -> sqlx::Result<Option<DeliveryError>> {
     Ok(name.map(|name| name.parse().unwrap_or(DeliveryError::Internal)))
 }
 
-fn incident_stage(row: &impl StoreRow) -> sqlx::Result<Stage> {
+fn incident_stage(row: &impl StoreRow) -> sqlx::Result<IncidentStage> {
     stage_of(row.read("stage")?).ok_or_else(|| unfit("stage", "unknown"))
 }
 

@@ -7,7 +7,7 @@ use super::hex::Hex;
 
 /// The type of a column of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Of {
+pub(in crate::store) enum ColumnType {
     /// An id of 16 bytes.
     Id,
     /// An integer of 16 bits.
@@ -22,7 +22,7 @@ pub(in crate::store) enum Of {
     Flag,
 }
 
-impl Of {
+impl ColumnType {
     /// The name of the type in PostgreSQL.
     pub(in crate::store) fn postgres_type(self) -> &'static str {
         match self {
@@ -39,17 +39,17 @@ impl Of {
 /// A field of a row of a batch.
 pub(in crate::store) trait BatchField {
     /// The type of its column, which may be null.
-    const OF: Of;
+    const OF: ColumnType;
 }
 
 impl<T: BatchField> BatchField for Option<T> {
-    const OF: Of = T::OF;
+    const OF: ColumnType = T::OF;
 }
 
 macro_rules! batch_fields {
     ($($type:ty: $of:ident),*) => {
         $(impl BatchField for $type {
-            const OF: Of = Of::$of;
+            const OF: ColumnType = ColumnType::$of;
         })*
     };
 }
@@ -60,7 +60,7 @@ batch_fields!(&str: Text, String: Text);
 /// A row of a batch.
 pub(in crate::store) trait BatchRow: Serialize {
     /// The columns: names and types.
-    const COLUMNS: &'static [(&'static str, Of)];
+    const COLUMNS: &'static [(&'static str, ColumnType)];
 }
 
 /// Declares the struct of a row of a batch. Each field is a column of the same name.
@@ -79,7 +79,7 @@ macro_rules! batch_row {
         struct $name $(<$life>)? { $($field: $type),* }
 
         impl $(<$life>)? $crate::store::sql::batch_rows::BatchRow for $name $(<$life>)? {
-            const COLUMNS: &'static [(&'static str, $crate::store::sql::batch_rows::Of)] =
+            const COLUMNS: &'static [(&'static str, $crate::store::sql::batch_rows::ColumnType)] =
                 &[$((stringify!($field), <$type as $crate::store::sql::batch_rows::BatchField>::OF)),*];
         }
     };

@@ -2,7 +2,7 @@
 
 use sqlx::{PgConnection, SqliteConnection};
 
-use super::batch_rows::{BatchRow, Of};
+use super::batch_rows::{BatchRow, ColumnType};
 
 /// A connection that a unit of work uses.
 pub(in crate::store) enum Connection<'c> {
@@ -123,7 +123,7 @@ impl Dialect {
 
     /// Returns the rows of the batch in a parameter, a JSON text, as a table `r`.
     pub(in crate::store) fn rows<R: BatchRow>(self, parameter: &str) -> String {
-        let list = |column: fn(&(&str, Of)) -> String| {
+        let list = |column: fn(&(&str, ColumnType)) -> String| {
             R::COLUMNS.iter().map(column).collect::<Vec<_>>().join(", ")
         };
         match self {
@@ -133,7 +133,7 @@ impl Dialect {
             }
             Self::Sqlite => {
                 let columns = list(|(name, of)| match of {
-                    Of::Id => format!("unhex(value ->> '{name}') AS {name}"),
+                    ColumnType::Id => format!("unhex(value ->> '{name}') AS {name}"),
                     _ => format!("value ->> '{name}' AS {name}"),
                 });
                 format!("(SELECT {columns} FROM jsonb_each({parameter})) AS r")
@@ -145,7 +145,7 @@ impl Dialect {
     ///
     /// PostgreSQL builds an array first. It has no statistics for a parameter, so it might choose a
     /// bad plan for a join.
-    pub(in crate::store) fn among(self, column: &str, of: Of, parameter: &str) -> String {
+    pub(in crate::store) fn among(self, column: &str, of: ColumnType, parameter: &str) -> String {
         match self {
             Self::Postgres => {
                 let kind = of.postgres_type();
@@ -153,7 +153,7 @@ impl Dialect {
                 self.one_of(column, &format!("SELECT value::{kind} FROM {elements}"))
             }
             Self::Sqlite => {
-                let value = if of == Of::Id { "unhex(value)" } else { "value" };
+                let value = if of == ColumnType::Id { "unhex(value)" } else { "value" };
                 self.one_of(column, &format!("SELECT {value} FROM json_each({parameter})"))
             }
         }

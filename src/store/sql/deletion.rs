@@ -9,7 +9,7 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database, call};
 use super::account_lock::fence_change;
 use super::audit;
-use super::batch_rows::{Of, json, json_ids};
+use super::batch_rows::{ColumnType, json, json_ids};
 use super::connection::{Connection, Dialect};
 use super::erasure::{
     self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
@@ -26,7 +26,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::deletion::SETTLED;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{
-    DeletedAccount, DeletedPlace, DeletionStore, Erased, INSTALLATION, Result, SkipPlace,
+    DeletedAccount, DeletedPlace, DeletionStore, ErasureResult, INSTALLATION, Result, SkipPlace,
     StoredMonth, StoredSkip, StoredVersion, WriteContext, sql,
 };
 
@@ -111,7 +111,7 @@ impl<D: Database> DeletionStore for D {
         self.scheduler().snapshot("rows_left", call(rows_left, (account,))).await
     }
 
-    async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<Erased> {
+    async fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Result<ErasureResult> {
         self.fence_deleted(account).await?;
         self.scheduler().batch("erase", limit as usize, call(erase, (account, now, limit))).await
     }
@@ -175,18 +175,20 @@ async fn erase(
     account: AccountId,
     now: Timestamp,
     limit: u32,
-) -> SqlResult<Erased> {
+) -> SqlResult<ErasureResult> {
     plan_once(connection).await?;
     let is_alone = is_alone(connection, "erase").await?;
     let query = sql::query_scalar(DELETED_AT).bind(account);
     let deleted_at: Option<Timestamp> = query.fetch_optional(&mut *connection).await?;
-    let Some(deleted_at) = deleted_at.filter(|_| is_alone) else { return Ok(Erased::default()) };
+    let Some(deleted_at) = deleted_at.filter(|_| is_alone) else {
+        return Ok(ErasureResult::default());
+    };
     let schedules = remove_schedules(connection, account, limit).await?;
     if !schedules.is_empty() {
-        return Ok(Erased { rows: schedules.len() as u64, schedules, gone: false });
+        return Ok(ErasureResult { rows: schedules.len() as u64, schedules, gone: false });
     }
     if has_rows(connection, account, "schedules").await? {
-        return Ok(Erased::default());
+        return Ok(ErasureResult::default());
     }
     let limit = i64::from(limit);
     for table in ["runs", "jobs"] {
@@ -199,10 +201,10 @@ async fn erase(
         let jobs: Vec<JobId> = query.fetch_all(&mut *connection).await?;
         if !jobs.is_empty() {
             let rows = remove_jobs(connection, table, &jobs).await?;
-            return Ok(Erased { rows, ..Erased::default() });
+            return Ok(ErasureResult { rows, ..ErasureResult::default() });
         }
         if has_rows(connection, account, table).await? {
-            return Ok(Erased::default());
+            return Ok(ErasureResult::default());
         }
     }
     for table in CLEARED {
@@ -210,7 +212,7 @@ async fn erase(
         let query = sql::query(statement).bind(account).bind(limit);
         let rows = query.execute(&mut *connection).await?;
         if rows > 0 || has_rows(connection, account, table.0).await? {
-            return Ok(Erased { rows, ..Erased::default() });
+            return Ok(ErasureResult { rows, ..ErasureResult::default() });
         }
     }
     // Until then, calls that were under way at the deletion may still write rows.
@@ -218,7 +220,7 @@ async fn erase(
     if gone {
         sql::query(GONE).bind(account).bind(now).execute(connection).await?;
     }
-    Ok(Erased { gone, ..Erased::default() })
+    Ok(ErasureResult { gone, ..ErasureResult::default() })
 }
 
 /// A schedule to remove, as a row of a batch.
@@ -262,7 +264,7 @@ async fn remove_schedules(
     }
     for shard in schedules.iter().map(|(shard, _)| *shard).collect::<BTreeSet<_>>() {
         let of_shard = schedules.iter().filter(|(of, _)| *of == shard);
-        let is_removed = connection.dialect().among("schedule_id", Of::Id, "$2");
+        let is_removed = connection.dialect().among("schedule_id", ColumnType::Id, "$2");
         let statement = format!("DELETE FROM schedule_state WHERE shard = $1 AND {is_removed}");
         sql::query(AssertSqlSafe(statement))
             .bind(shard)
@@ -270,7 +272,7 @@ async fn remove_schedules(
             .execute(connection)
             .await?;
     }
-    let is_removed = connection.dialect().among("id", Of::Id, "$2");
+    let is_removed = connection.dialect().among("id", ColumnType::Id, "$2");
     let statement = format!("DELETE FROM schedules WHERE account_id = $1 AND {is_removed}");
     sql::query(AssertSqlSafe(statement))
         .bind(account)

@@ -4,7 +4,7 @@ use crate::domain::job::JobStatus;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
-use crate::store::{ClaimedRun, Committed, Completion, End, Fate};
+use crate::store::{AttemptEnd, ClaimedRun, Committed, Completion, CompletionResult};
 
 /// The state of a job when one of its attempts ends.
 pub(in crate::store) struct RunningJob {
@@ -66,18 +66,22 @@ impl Ending {
     pub(in crate::store) fn new(running: &RunningJob, completion: &Completion) -> Self {
         let RunningJob { place, schedule, shard, max_attempts, stop, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {
-            End::Succeeded => (JobStatus::Success, None, None),
+            AttemptEnd::Succeeded => (JobStatus::Success, None, None),
             // The attempt may have failed by itself before it was aborted: a cancelled job counts
             // as cancelled either way.
-            End::Failed(_) if stop == CANCELLED => (JobStatus::Failed, Some(cancelled(stop)), None),
-            End::Failed(failure) => (JobStatus::Failed, Some(failure.clone()), None),
-            End::Retry(..) if stop > 0 => (JobStatus::Failed, Some(cancelled(stop)), None),
+            AttemptEnd::Failed(_) if stop == CANCELLED => {
+                (JobStatus::Failed, Some(cancelled(stop)), None)
+            }
+            AttemptEnd::Failed(failure) => (JobStatus::Failed, Some(failure.clone()), None),
+            AttemptEnd::Retry(..) if stop > 0 => (JobStatus::Failed, Some(cancelled(stop)), None),
             // No attempt is left (JOB-1), even if the caller asks for a retry. Waiting for one
             // would never end (JOB-3).
-            End::Retry(failure, _) if completion.attempt >= max_attempts => {
+            AttemptEnd::Retry(failure, _) if completion.attempt >= max_attempts => {
                 (JobStatus::Failed, Some(failure.clone()), None)
             }
-            End::Retry(failure, at) => (JobStatus::Pending, Some(failure.clone()), Some(*at)),
+            AttemptEnd::Retry(failure, at) => {
+                (JobStatus::Pending, Some(failure.clone()), Some(*at))
+            }
         };
         Self {
             place,
@@ -96,7 +100,7 @@ impl Ending {
 
     /// Records that the completion at `place` took effect.
     pub(in crate::store) fn note(&self, place: usize, committed: &mut Committed) {
-        committed.fates[place] = Fate::Applied(self.status);
+        committed.fates[place] = CompletionResult::Applied(self.status);
         let failure = self.failure.as_ref().filter(|_| self.status == JobStatus::Failed);
         committed.failed.extend(failure.map(|failure| (place, failure.code)));
     }

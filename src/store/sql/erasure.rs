@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::fault::SqlResult;
 use super::query_scalar;
 use crate::domain::{AccountId, Timestamp, VersionId};
-use crate::store::{Aborts, DeletedPlace, SkipPlace};
+use crate::store::{DeletedPlace, JobsToAbort, SkipPlace};
 
 /// The maximum to which the remaining rows of a deleted account are counted in each table.
 pub(in crate::store) const ROWS_COUNTED: i64 = 1_000_000;
@@ -106,10 +106,10 @@ pub(in crate::store) const GOING: &str = "SELECT id FROM deleted_accounts WHERE 
 pub(in crate::store) async fn aborts(
     connection: &mut Connection<'_>,
     cancelled: &'static str,
-) -> SqlResult<Aborts> {
+) -> SqlResult<JobsToAbort> {
     let jobs = query_scalar(cancelled).fetch_all(connection).await?;
     let accounts = query_scalar(GOING).fetch_all(connection).await?;
-    Ok(Aborts { jobs, accounts })
+    Ok(JobsToAbort { jobs, accounts })
 }
 /// Reads when an account was deleted, if it may have rows left. Parameter: account.
 pub(in crate::store) const DELETED_AT: &str =

@@ -2,7 +2,7 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::batch_rows::{Of, json_ids};
+use super::batch_rows::{ColumnType, json_ids};
 use super::connection::Connection;
 use super::fault::SqlResult;
 use super::maintenance::is_alone;
@@ -29,7 +29,7 @@ pub(in crate::store) async fn remove_jobs(
     let mut removed = 0;
     for (table, column) in [("attempts", "job_id"), (table, "id")] {
         // The bounds tell PostgreSQL which partitions hold the rows. An array does not.
-        let is_removed = connection.dialect().among(column, Of::Id, "$1");
+        let is_removed = connection.dialect().among(column, ColumnType::Id, "$1");
         let statement =
             format!("DELETE FROM {table} WHERE {is_removed} AND {column} BETWEEN $2 AND $3");
         let query = sql::query(AssertSqlSafe(statement)).bind(ids.clone()).bind(*first);

@@ -53,24 +53,25 @@ pub(in crate::store) fn oldest_kept(month: i64) -> i64 {
 }
 
 /// The result of a count, shared by all callers that wait for it.
-type Count = Shared<BoxFuture<'static, std::result::Result<(), Arc<StoreError>>>>;
+type SharedCount = Shared<BoxFuture<'static, std::result::Result<(), Arc<StoreError>>>>;
 
 /// A method of counting. It returns the accounts that need another method.
-type How = fn(Months, Timestamp, Vec<AccountId>) -> BoxFuture<'static, Result<Vec<AccountId>>>;
+type CountMethod =
+    fn(Months, Timestamp, Vec<AccountId>) -> BoxFuture<'static, Result<Vec<AccountId>>>;
 
 /// The counts that are under way. Clones share them.
 #[derive(Clone)]
 pub(in crate::store) struct Months {
     tasks: Tasks,
     counter: Arc<dyn MonthCounter>,
-    under_way: Arc<Mutex<HashMap<(AccountId, i64), Count>>>,
+    under_way: Arc<Mutex<HashMap<(AccountId, i64), SharedCount>>>,
     /// The permit for statements that count an account with many jobs: one at a time.
     turn: Arc<Semaphore>,
 }
 
 /// Accounts that are being counted. Dropping it removes them from the counts under way, however the
 /// count has ended.
-struct Entered {
+struct CountEntry {
     months: Months,
     month: i64,
     accounts: Vec<AccountId>,
@@ -91,7 +92,7 @@ impl Months {
         let month = month_of(now);
         self.start(now, accounts, |months, now, all| months.count_few(now, all).boxed());
         loop {
-            let counts: Vec<Count> = {
+            let counts: Vec<SharedCount> = {
                 let under_way = self.lock();
                 let keys = accounts.iter().map(|account| (*account, month));
                 keys.filter_map(|key| under_way.get(&key).cloned()).collect()
@@ -105,7 +106,7 @@ impl Months {
     }
 
     /// Starts a count of those accounts that are not being counted.
-    fn start(&self, now: Timestamp, accounts: &[AccountId], count: How) {
+    fn start(&self, now: Timestamp, accounts: &[AccountId], count: CountMethod) {
         let month = month_of(now);
         let mut under_way = self.lock();
         let is_new = |account: &&AccountId| !under_way.contains_key(&(**account, month));
@@ -119,11 +120,11 @@ impl Months {
                 |_| StoreError::new(OPERATION, StoreErrorKind::Unavailable, "the count was lost");
             ended.map_err(lost).flatten().map_err(Arc::new)
         });
-        let ended: Count = ended.boxed().shared();
+        let ended: SharedCount = ended.boxed().shared();
         under_way.extend(accounts.iter().map(|account| ((*account, month), ended.clone())));
         drop(under_way);
         let (months, entered) =
-            (self.clone(), Entered { months: self.clone(), month, accounts: accounts.clone() });
+            (self.clone(), CountEntry { months: self.clone(), month, accounts: accounts.clone() });
         self.tasks.spawn(TaskKind::Command, async move {
             let counted = count(months.clone(), now, accounts).await;
             drop(entered);
@@ -184,12 +185,12 @@ impl Months {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(AccountId, i64), Count>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(AccountId, i64), SharedCount>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Entered {
+impl Drop for CountEntry {
     fn drop(&mut self) {
         self.months.leave(self.month, &self.accounts);
     }

@@ -17,7 +17,7 @@ pub(in crate::store) struct OverlapState {
 }
 
 /// The results for the ticks of a firing.
-pub(in crate::store) struct Placed {
+pub(in crate::store) struct PlacedTicks {
     /// The jobs to be created, oldest first, with `true` if they start; the others are held.
     pub(in crate::store) jobs: Vec<(TickJob, bool)>,
     /// The ticks that become skips, oldest first.
@@ -36,7 +36,7 @@ enum TickPlacement {
 impl OverlapState {
     /// Decides about each of the jobs, oldest first. No tick up to the last one that was fired
     /// becomes another job (TICK-1).
-    pub(in crate::store) fn fire(&mut self, firing: &Firing) -> Placed {
+    pub(in crate::store) fn fire(&mut self, firing: &Firing) -> PlacedTicks {
         let before = self.fired_up_to;
         // `None` is less than any tick.
         self.fired_up_to = firing.last_tick().max(before);
@@ -54,7 +54,7 @@ impl OverlapState {
             }
         }
         skips.sort_by_key(|(range, _)| range.first);
-        Placed { jobs, skips, overlapped }
+        PlacedTicks { jobs, skips, overlapped }
     }
 
     /// Decides about the next job, and makes it the active or the held one if that is free.

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database, call};
-use super::batch_rows::{Of, batch_row, json, json_ids};
+use super::batch_rows::{ColumnType, batch_row, json, json_ids};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::hex::Hex;
@@ -16,12 +16,19 @@ use super::values::key_from;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::contract::quotas::jobs;
-use crate::store::{Granted, Grants, QuotaStore, Result, Triggered, Wanted, WriteContext, sql};
+use crate::store::{
+    GrantedJobs, JobGrants, QuotaStore, Result, TriggerResult, WantedJobs, WriteContext, sql,
+};
 
 #[async_trait]
 impl<D: Database> QuotaStore for D {
-    async fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Result<Grants> {
-        let wanted: Arc<[Wanted]> = wanted.into();
+    async fn reserve_jobs(
+        &self,
+        now: Timestamp,
+        ahead: u32,
+        wanted: &[WantedJobs],
+    ) -> Result<JobGrants> {
+        let wanted: Arc<[WantedJobs]> = wanted.into();
         let (count, reserve) = (wanted.len(), call(reserve_all, (now, ahead, wanted)));
         self.scheduler().statement("reserve_jobs", count, reserve).await
     }
@@ -30,8 +37,8 @@ impl<D: Database> QuotaStore for D {
         &self,
         now: Timestamp,
         ahead: u32,
-        wanted: &Wanted,
-    ) -> Result<Option<Granted>> {
+        wanted: &WantedJobs,
+    ) -> Result<Option<GrantedJobs>> {
         let granted = self
             .scheduler()
             .impatient_transaction("await_jobs", call(reserve, (now, ahead, *wanted)));
@@ -43,8 +50,10 @@ impl<D: Database> QuotaStore for D {
     }
 
     async fn plans_of(&self, accounts: &[AccountId]) -> Result<Vec<(AccountId, String)>> {
-        let plans =
-            format!("SELECT id, plan FROM accounts WHERE {}", D::DIALECT.among("id", Of::Id, "$1"));
+        let plans = format!(
+            "SELECT id, plan FROM accounts WHERE {}",
+            D::DIALECT.among("id", ColumnType::Id, "$1")
+        );
         let plans = sql::query_as(AssertSqlSafe(plans)).bind(ids(accounts));
         self.executor().all("plans_of", plans).await
     }
@@ -60,11 +69,12 @@ pub(super) async fn take_one(
     connection: &mut Connection<'_>,
     write: WriteContext,
     quota: u64,
-) -> SqlResult<Option<Triggered>> {
-    let wanted = Wanted { account: write.account, quota, jobs: 1 };
+) -> SqlResult<Option<TriggerResult>> {
+    let wanted = WantedJobs { account: write.account, quota, jobs: 1 };
     let granted = reserve(connection, write.now, 0, wanted).await?;
-    Ok(granted
-        .map_or(Some(Triggered::Uncounted), |granted| granted.used_up().map(Triggered::UsedUp)))
+    Ok(granted.map_or(Some(TriggerResult::Uncounted), |granted| {
+        granted.used_up().map(TriggerResult::UsedUp)
+    }))
 }
 
 /// Reserves jobs of accounts. PostgreSQL skips the accounts whose counters are locked.
@@ -72,12 +82,12 @@ async fn reserve_all(
     connection: &mut Connection<'_>,
     now: Timestamp,
     ahead: u32,
-    wanted: Arc<[Wanted]>,
-) -> SqlResult<Grants> {
+    wanted: Arc<[WantedJobs]>,
+) -> SqlResult<JobGrants> {
     if connection.dialect() == Dialect::Postgres {
         return reserve_free(connection, now, ahead, &wanted).await;
     }
-    let mut grants = Grants::default();
+    let mut grants = JobGrants::default();
     for wanted in &*wanted {
         grants.granted.extend(reserve(connection, now, ahead, *wanted).await?);
     }
@@ -89,8 +99,8 @@ async fn reserve(
     connection: &mut Connection<'_>,
     now: Timestamp,
     ahead: u32,
-    wanted: Wanted,
-) -> SqlResult<Option<Granted>> {
+    wanted: WantedJobs,
+) -> SqlResult<Option<GrantedJobs>> {
     let (account, month) = (wanted.account, month_of(now));
     let counter = sql::query_as(AssertSqlSafe(format!(
         "SELECT reserved, exhausted_at IS NOT NULL FROM account_months
@@ -119,7 +129,7 @@ async fn reserve(
         .await?;
     }
     let reserved = (reserved + granted).unsigned_abs();
-    Ok(Some(Granted { account, jobs: granted.unsigned_abs(), reserved, newly_exhausted }))
+    Ok(Some(GrantedJobs { account, jobs: granted.unsigned_abs(), reserved, newly_exhausted }))
 }
 
 batch_row! {
@@ -139,8 +149,8 @@ async fn reserve_free(
     connection: &mut Connection<'_>,
     now: Timestamp,
     ahead: u32,
-    wanted: &[Wanted],
-) -> SqlResult<Grants> {
+    wanted: &[WantedJobs],
+) -> SqlResult<JobGrants> {
     let rows = connection.dialect().rows::<WantedRow>("$3");
     let reserve = sql::query_as(AssertSqlSafe(format!(
         "WITH held AS MATERIALIZED (
@@ -168,7 +178,7 @@ async fn reserve_free(
         FROM {rows} JOIN account_months AS m ON m.account_id = r.account_id AND m.month = $1
         WHERE m.account_id NOT IN (SELECT h.account_id FROM held AS h)"
     )));
-    let row = |wanted: &Wanted| WantedRow {
+    let row = |wanted: &WantedJobs| WantedRow {
         account_id: Hex(wanted.account.to_bytes()),
         quota: jobs(wanted.quota),
         jobs: wanted.jobs.into(),
@@ -176,12 +186,12 @@ async fn reserve_free(
     let wanted: Vec<WantedRow> = wanted.iter().map(row).collect();
     let reserve = reserve.bind(month_of(now)).bind(now).bind(json(&wanted)).bind(i64::from(ahead));
     let answers: Vec<GrantedRow> = reserve.fetch_all(connection).await?;
-    let mut grants = Grants::default();
+    let mut grants = JobGrants::default();
     for (account, jobs, reserved, newly_exhausted) in answers {
         match (jobs, reserved, newly_exhausted) {
             (Some(jobs), Some(reserved), Some(newly_exhausted)) => {
                 let (jobs, reserved) = (jobs.unsigned_abs(), reserved.unsigned_abs());
-                grants.granted.push(Granted { account, jobs, reserved, newly_exhausted });
+                grants.granted.push(GrantedJobs { account, jobs, reserved, newly_exhausted });
             }
             _ => grants.held.push(account),
         }
@@ -238,7 +248,7 @@ impl<A: Access + 'static> MonthCounter for JobCounts<A> {
     async fn begin(&self, month: i64, made: Vec<(AccountId, i64)>) -> Result<()> {
         let prune = sql::query(AssertSqlSafe(format!(
             "DELETE FROM account_months WHERE {} AND abs(month) < $2",
-            A::DIALECT.among("account_id", Of::Id, "$1")
+            A::DIALECT.among("account_id", ColumnType::Id, "$1")
         )));
         let accounts: Vec<AccountId> = made.iter().map(|(account, _)| *account).collect();
         let prune = prune.bind(ids(&accounts)).bind(oldest_kept(month));

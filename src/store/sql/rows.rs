@@ -48,11 +48,11 @@ macro_rules! account_columns {
 pub(in crate::store) use account_columns;
 
 /// A row whose columns can be read as a `T`.
-pub(in crate::store) trait Holds<T> {
+pub(in crate::store) trait ReadColumn<T> {
     fn read(&self, name: &str) -> sqlx::Result<T>;
 }
 
-impl<R, T> Holds<T> for R
+impl<R, T> ReadColumn<T> for R
 where
     R: Row,
     for<'c> &'c str: ColumnIndex<R>,
@@ -67,9 +67,9 @@ where
 macro_rules! store_row {
     ($($type:ty),* $(,)?) => {
         /// A row of either database. Its columns can be read as any stored type of the contract.
-        pub(in crate::store) trait StoreRow: Row $(+ Holds<$type> + Holds<Option<$type>>)* {}
+        pub(in crate::store) trait StoreRow: Row $(+ ReadColumn<$type> + ReadColumn<Option<$type>>)* {}
 
-        impl<R: Row $(+ Holds<$type> + Holds<Option<$type>>)*> StoreRow for R {}
+        impl<R: Row $(+ ReadColumn<$type> + ReadColumn<Option<$type>>)*> StoreRow for R {}
     };
 }
 
@@ -133,7 +133,7 @@ pub(in crate::store) use read_rows;
 
 /// Reads a number that is stored as an `S`.
 pub(in crate::store) fn number<S, T: TryFrom<S>>(
-    row: &impl Holds<S>,
+    row: &impl ReadColumn<S>,
     column: &str,
 ) -> sqlx::Result<T> {
     T::try_from(row.read(column)?).map_err(|_| unfit(column, "a number out of range"))
@@ -141,7 +141,7 @@ pub(in crate::store) fn number<S, T: TryFrom<S>>(
 
 /// Reads a number that is stored as an `S` and may be null.
 pub(in crate::store) fn some_number<S, T: TryFrom<S>>(
-    row: &impl Holds<Option<S>>,
+    row: &impl ReadColumn<Option<S>>,
     column: &str,
 ) -> sqlx::Result<Option<T>> {
     let number = row.read(column)?.map(T::try_from);
@@ -203,7 +203,7 @@ read_rows! {
     Ticket { job: "id", shard, account: "account_id", host: "host_key", start: "wake_at" }
 }
 
-fn key_digest(row: &impl Holds<Vec<u8>>) -> sqlx::Result<KeyDigest> {
+fn key_digest(row: &impl ReadColumn<Vec<u8>>) -> sqlx::Result<KeyDigest> {
     let digest = row.read("digest")?.try_into().map(KeyDigest);
     digest.map_err(|_| unfit("digest", "a digest that is not 32 bytes long"))
 }

@@ -9,7 +9,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 
 /// The effect of the jobs that ended in a batch on one schedule.
-pub(in crate::store) struct Runs {
+pub(in crate::store) struct ScheduleRuns {
     /// The start and the status of the job that started last.
     pub(in crate::store) last: (Timestamp, JobStatus),
     /// `true` if a job has succeeded.
@@ -20,11 +20,11 @@ pub(in crate::store) struct Runs {
 
 /// Returns the schedules of the jobs that are final, in the order of their key. Cancelled jobs do
 /// not count.
-pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleId), Runs> {
-    let mut schedules: BTreeMap<(ShardId, ScheduleId), Runs> = BTreeMap::new();
+pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleId), ScheduleRuns> {
+    let mut schedules: BTreeMap<(ShardId, ScheduleId), ScheduleRuns> = BTreeMap::new();
     for ending in endings.iter().filter(|ending| counts(ending)) {
         let last = (ending.started_at, ending.status);
-        let runs = schedules.entry((ending.shard, ending.schedule)).or_insert(Runs {
+        let runs = schedules.entry((ending.shard, ending.schedule)).or_insert(ScheduleRuns {
             last,
             succeeded: false,
             failures: 0,

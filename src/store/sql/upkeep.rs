@@ -12,7 +12,7 @@ use super::maintenance::{OldRows, prune};
 use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::sql::rows::{StoreRow, read_rows};
-use crate::store::{CurrentLeader, Result, ShardRecord, Upkeep, UpkeepStore, Waiting, sql};
+use crate::store::{CurrentLeader, PrunedRows, Result, ShardRecord, UpkeepStore, WaitingJobs, sql};
 
 /// Reads the accounts of a plan whose history was last pruned before an instant, the longest ago
 /// first. Parameters: plan, instant, number of rows.
@@ -38,7 +38,7 @@ pub(in crate::store) const OLD_KEYS: OldRows = OldRows {
 };
 
 /// The part of the upkeep that depends on the database.
-pub(in crate::store) trait Upkept: Database {
+pub(in crate::store) trait DatabaseUpkeep: Database {
     /// Returns an error unless the store can be written to.
     fn check_writable(&self) -> impl Future<Output = Result<()>> + Send;
     /// Returns the time of the database's own clock, if it has one.
@@ -50,12 +50,12 @@ pub(in crate::store) trait Upkept: Database {
         &self,
         before: Timestamp,
         limit: u32,
-    ) -> impl Future<Output = Result<Upkeep>> + Send;
+    ) -> impl Future<Output = Result<PrunedRows>> + Send;
 }
 
 read_rows! {
     ShardRecord { shard, leader by led_by, due_since, waiting_since }
-    Waiting { jobs as i64, since }
+    WaitingJobs { jobs as i64, since }
 }
 
 fn led_by(row: &impl StoreRow) -> sqlx::Result<Option<CurrentLeader>> {
@@ -66,7 +66,7 @@ fn led_by(row: &impl StoreRow) -> sqlx::Result<Option<CurrentLeader>> {
 }
 
 #[async_trait]
-impl<D: Upkept> UpkeepStore for D {
+impl<D: DatabaseUpkeep> UpkeepStore for D {
     async fn ping(&self) -> Result<()> {
         self.check_writable().await
     }
@@ -79,7 +79,7 @@ impl<D: Upkept> UpkeepStore for D {
         self.make_partitions(now).await
     }
 
-    async fn prune(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
+    async fn prune(&self, before: Timestamp, limit: u32) -> Result<PrunedRows> {
         self.prune_history(before, limit).await
     }
 
@@ -119,7 +119,7 @@ impl<D: Upkept> UpkeepStore for D {
         Ok(self.scheduler().scalar("unfinished", query).await?.unwrap_or(0).unsigned_abs())
     }
 
-    async fn waiting(&self, now: Timestamp, cap: u32) -> Result<Waiting> {
+    async fn waiting(&self, now: Timestamp, cap: u32) -> Result<WaitingJobs> {
         let query = sql::query_as(waiting(D::DIALECT)).bind(now).bind(i64::from(cap));
         self.scheduler().one("waiting", query).await
     }

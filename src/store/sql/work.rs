@@ -9,16 +9,17 @@ use super::fault::{Fault, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The future of a unit of work.
-pub(in crate::store) type Working<'c, T> = Pin<Box<dyn Future<Output = SqlResult<T>> + Send + 'c>>;
+pub(in crate::store) type WorkFuture<'c, T> =
+    Pin<Box<dyn Future<Output = SqlResult<T>> + Send + 'c>>;
 
 /// A unit of work. The adapter may run it again after a conflict with a concurrent transaction.
 pub(in crate::store) trait UnitOfWork<T>:
-    for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
+    for<'c> Fn(&'c mut Connection<'c>) -> WorkFuture<'c, T> + Send + Sync + 'static
 {
 }
 
 impl<T, W> UnitOfWork<T> for W where
-    W: for<'c> Fn(&'c mut Connection<'c>) -> Working<'c, T> + Send + Sync + 'static
+    W: for<'c> Fn(&'c mut Connection<'c>) -> WorkFuture<'c, T> + Send + Sync + 'static
 {
 }
 

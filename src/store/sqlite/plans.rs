@@ -16,7 +16,7 @@ use crate::domain::{AccountId, ChannelId, JobId, ScheduleId, Timestamp};
 use crate::store::sql::accounts::jobs_made;
 use crate::store::sql::connection::Dialect;
 use crate::store::sql::jobs::{self, overlap, tickets};
-use crate::store::sql::notifications::listing::{self, Texts};
+use crate::store::sql::notifications::listing::{self, DeliveryStatements};
 use crate::store::sql::notifications::{claiming, preferences, relaying, work};
 use crate::store::sql::{audit, history, hours, idempotency, quotas, schedules, signing, upkeep};
 use crate::store::{
@@ -235,7 +235,7 @@ async fn lists_of_deliveries_read_in_order() {
         (None, schedule, None, "notification_deliveries_schedule (schedule_id=? AND id<?)"),
     ] {
         let query = DeliveryQuery { channel, schedule, status, ..DeliveryQuery::default() };
-        let (Texts { count, list }, _) = Texts::of(&query);
+        let (DeliveryStatements { count, list }, _) = DeliveryStatements::of(&query);
         planner.expect(&count, index).await;
         planner.expect(&list, index).await;
     }
@@ -357,8 +357,12 @@ async fn lists_of_jobs_read_in_order() {
     ] {
         let query = bounded(schedule, status, trigger);
         let tables = jobs::list::tables(&query, few);
-        let scope =
-            jobs::list::Scope { dialect: Dialect::Sqlite, account, query: &query, tables: &tables };
+        let scope = jobs::list::JobListScope {
+            dialect: Dialect::Sqlite,
+            account,
+            query: &query,
+            tables: &tables,
+        };
         let page = jobs::list::page(&scope);
         planner.expect(page.text(), index).await;
         let plan = planner.plan(page.text()).await;

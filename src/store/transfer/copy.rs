@@ -296,7 +296,7 @@ impl NextTicks {
 
 /// Consecutive rows in the order of their table.
 #[derive(Clone, Debug)]
-pub struct Page {
+pub struct CopiedPage {
     /// The end of the previous page.
     pub(in crate::store) after: RowKey,
     /// The rows after `after`, up to `until`.
@@ -305,7 +305,7 @@ pub struct Page {
     pub(in crate::store) until: RowKey,
 }
 
-impl Page {
+impl CopiedPage {
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
@@ -371,7 +371,7 @@ mod tests {
             }),
             columns: columns.to_owned(),
         };
-        let page = |rows| Page { after: RowKey::LOWEST, rows, until: RowKey::HIGHEST };
+        let page = |rows| CopiedPage { after: RowKey::LOWEST, rows, until: RowKey::HIGHEST };
         assert_eq!(page(Vec::new()).json(4), "[]");
         let rows = vec![row(Some(7), r#"{"a":1}"#), row(None, r#"{"b":"x"}"#)];
         assert_eq!(page(rows).json(4), r#"[{"shard":3,"a":1},{"b":"x"}]"#);

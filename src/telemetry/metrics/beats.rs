@@ -14,9 +14,9 @@ use super::{LOOP_IDLE_SECONDS, Label, Loop};
 static LOOPS: Mutex<Vec<(Loop, Weak<AtomicU64>)>> = Mutex::new(Vec::new());
 
 /// The heartbeat of one loop. The loop is no longer measured once this is dropped.
-pub struct Beat(Arc<AtomicU64>);
+pub struct LoopHeartbeat(Arc<AtomicU64>);
 
-impl Beat {
+impl LoopHeartbeat {
     /// Registers a loop that starts its first pass at `now`, on the monotonic clock.
     pub fn start(kind: Loop, now: Duration) -> Self {
         let due = Arc::new(AtomicU64::new(millis(now)));
@@ -67,7 +67,7 @@ mod tests {
             line.expect("the loop is measured").parse::<f64>().expect("a number")
         };
         let second = Duration::from_secs(1);
-        let beat = Beat::start(Loop::Renewer, second * 10);
+        let beat = LoopHeartbeat::start(Loop::Renewer, second * 10);
         refresh(second * 13);
         assert!((read() - 3.0).abs() < 1e-9, "a pass takes three seconds");
         beat.due(second * 20);

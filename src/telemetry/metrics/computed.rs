@@ -9,7 +9,7 @@ use super::handles::{Gauge, Metric, MetricDefinition};
 use crate::domain::Timestamp;
 
 /// The stored values from which a gauge is computed.
-pub(super) trait Values: Sync {
+pub(super) trait GaugeValues: Sync {
     /// Returns the value of the series at `index` as of `now`.
     fn value(&self, index: usize, now: Timestamp) -> f64;
 }
@@ -20,7 +20,7 @@ pub struct Computed<L: LabelSet, V> {
     values: V,
 }
 
-impl<L: LabelSet, V: Values> Metric for Computed<L, V> {
+impl<L: LabelSet, V: GaugeValues> Metric for Computed<L, V> {
     fn definition(&self) -> MetricDefinition {
         self.gauge.definition()
     }
@@ -46,7 +46,7 @@ impl<L: LabelSet, V: Values> Metric for Computed<L, V> {
 
 /// The seconds left until an end, negative after it, and NaN where no end is known. The value keeps
 /// falling even if no code updates it any more.
-pub type Countdown<L = ()> = Computed<L, Ends>;
+pub type Countdown<L = ()> = Computed<L, CountdownEnds>;
 
 /// The maximum number of series of a countdown.
 const MOST: usize = 8;
@@ -54,12 +54,12 @@ const MOST: usize = 8;
 const NEVER: i64 = i64::MAX;
 
 /// The ends of a countdown, in milliseconds since 1970.
-pub struct Ends([AtomicI64; MOST]);
+pub struct CountdownEnds([AtomicI64; MOST]);
 
 impl<L: LabelSet> Countdown<L> {
     pub(super) const fn new(definition: MetricDefinition) -> Self {
         assert!(L::COUNT <= MOST, "too many series");
-        let values = Ends([const { AtomicI64::new(NEVER) }; MOST]);
+        let values = CountdownEnds([const { AtomicI64::new(NEVER) }; MOST]);
         Self { gauge: Gauge::new(definition), values }
     }
 
@@ -70,7 +70,7 @@ impl<L: LabelSet> Countdown<L> {
     }
 }
 
-impl Values for Ends {
+impl GaugeValues for CountdownEnds {
     fn value(&self, index: usize, now: Timestamp) -> f64 {
         match self.0[index].load(Ordering::Relaxed) {
             NEVER => f64::NAN,
@@ -81,14 +81,14 @@ impl Values for Ends {
 }
 
 /// The maximum of all values that were passed to `raise_to`, at least 0.
-pub type Peak = Computed<(), Highest>;
+pub type Peak = Computed<(), HighestValue>;
 
 /// The stored value of a [`Peak`], which never falls.
-pub struct Highest(AtomicI64);
+pub struct HighestValue(AtomicI64);
 
 impl Peak {
     pub(super) const fn new(definition: MetricDefinition) -> Self {
-        Self { gauge: Gauge::new(definition), values: Highest(AtomicI64::new(0)) }
+        Self { gauge: Gauge::new(definition), values: HighestValue(AtomicI64::new(0)) }
     }
 
     /// Raises the value to `value`, unless it is already higher.
@@ -97,7 +97,7 @@ impl Peak {
     }
 }
 
-impl Values for Highest {
+impl GaugeValues for HighestValue {
     fn value(&self, _: usize, _: Timestamp) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
         let highest = self.0.load(Ordering::Relaxed) as f64;

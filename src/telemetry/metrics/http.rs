@@ -91,12 +91,12 @@ impl Label for HttpRoute {
 
 /// An answered request: its endpoint and its status.
 #[derive(Clone, Copy, Debug)]
-pub struct Answered(pub HttpRoute, pub http::StatusCode);
+pub struct HttpAnswer(pub HttpRoute, pub http::StatusCode);
 
 /// The classes of statuses, as label values.
 const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-impl LabelSet for Answered {
+impl LabelSet for HttpAnswer {
     const COUNT: usize = (ENDPOINTS.len() + 1) * CLASSES.len();
 
     fn index(self) -> usize {
@@ -132,13 +132,13 @@ mod tests {
         assert_eq!(HttpRoute::text(known.place()), "/v1/schedules/{id}");
         let put = HttpRoute::of(&Method::PUT, "/v1/schedules/{id}");
         assert_eq!(known.place(), put.place());
-        let told = Answered::labels(Answered(put, StatusCode::NOT_FOUND).index());
+        let told = HttpAnswer::labels(HttpAnswer(put, StatusCode::NOT_FOUND).index());
         let told: Vec<_> = told.iter().map(|label| (label.key(), label.value())).collect();
         assert_eq!(told, [("method", "PUT"), ("status", "4xx"), ("route", "/v1/schedules/{id}")]);
 
         let strange = HttpRoute::of(&Method::TRACE, "/v1/schedules/{id}");
         assert_eq!(HttpRoute::text(strange.place()), "none");
-        let told = Answered::labels(Answered(strange, StatusCode::BAD_GATEWAY).index());
+        let told = HttpAnswer::labels(HttpAnswer(strange, StatusCode::BAD_GATEWAY).index());
         assert_eq!(told[0].value(), "none");
 
         let mut routes: Vec<_> = (0..<HttpRoute as Label>::COUNT).map(HttpRoute::text).collect();

@@ -15,9 +15,9 @@ mod labels;
 mod operations;
 mod process;
 
-pub use self::http::{Answered, ENDPOINTS, HttpRoute};
-pub use beats::Beat;
-pub use computed::{Computed, Countdown, Ends, Highest, Peak};
+pub use self::http::{ENDPOINTS, HttpAnswer, HttpRoute};
+pub use beats::LoopHeartbeat;
+pub use computed::{Computed, Countdown, CountdownEnds, HighestValue, Peak};
 pub use document::document;
 pub use exporter::{Exporter, install};
 pub use handles::{Counter, Gauge, Histogram, MetricDefinition};
@@ -117,7 +117,7 @@ table! {
     DISK_FREE_BYTES: Gauge = "punctual_disk_free_bytes", "Free space on the disk of the embedded store's file; NaN with PostgreSQL.";
     CERTIFICATE_EXPIRY_SECONDS: Countdown<CertificateUse> = "punctual_certificate_expiry_seconds", "Time until the first certificate of a configured file expires, by purpose; NaN without a certificate.";
 
-    HTTP_REQUESTS: Counter<Answered> = "punctual_http_requests_total", "API requests answered, by method, class of status and route.";
+    HTTP_REQUESTS: Counter<HttpAnswer> = "punctual_http_requests_total", "API requests answered, by method, class of status and route.";
     HTTP_SECONDS: Histogram<HttpRoute>[SECONDS] = "punctual_http_seconds", "Time to answer an API request, by route.";
     RATE_LIMITED: Counter = "punctual_rate_limited_total", "API requests refused by a rate limit.";
     AUTH_FAILURES: Counter = "punctual_auth_failures_total", "API requests without a valid key.";

@@ -7,7 +7,7 @@ use crate::domain::JobId;
 
 /// A span of a job's trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum TracePart {
     /// The creation of the job, which is the root of the trace.
     Root,
     /// The job as a whole.
@@ -22,11 +22,11 @@ pub(super) fn trace_of(job: JobId) -> TraceId {
 }
 
 /// Returns the id of a span of the job's trace.
-pub(super) fn span_of(job: JobId, part: Part) -> SpanId {
+pub(super) fn span_of(job: JobId, part: TracePart) -> SpanId {
     let part = match part {
-        Part::Root => [0, 0],
-        Part::Job => [1, 0],
-        Part::Attempt(number) => [2, number],
+        TracePart::Root => [0, 0],
+        TracePart::Job => [1, 0],
+        TracePart::Attempt(number) => [2, number],
     };
     let digest: [u8; 32] =
         Sha256::new().chain_update(job.to_bytes()).chain_update(part).finalize().into();
@@ -55,12 +55,16 @@ mod tests {
 
     #[test]
     fn the_spans_of_a_job_have_ids_of_their_own() {
-        let parts = (1..=10).map(Part::Attempt).chain([Part::Root, Part::Job]);
+        let parts = (1..=10).map(TracePart::Attempt).chain([TracePart::Root, TracePart::Job]);
         let ids: Vec<_> =
             parts.flat_map(|part| [span_of(job(1), part), span_of(job(2), part)]).collect();
         let distinct: HashSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len());
-        assert_eq!(span_of(job(1), Part::Job), span_of(job(1), Part::Job), "on every replica");
+        assert_eq!(
+            span_of(job(1), TracePart::Job),
+            span_of(job(1), TracePart::Job),
+            "on every replica"
+        );
         assert_ne!(trace_of(job(1)), trace_of(job(2)));
     }
 

@@ -6,7 +6,7 @@ use opentelemetry::trace::{Link, SpanKind, Status};
 use opentelemetry_sdk::trace::SpanData;
 use url::Url;
 
-use super::ids::{Part, span_of, trace_of};
+use super::ids::{TracePart, span_of, trace_of};
 use super::span::{empty, kept, text};
 use super::{Tracer, requests};
 use crate::domain::job::{JobStatus, Trigger};
@@ -40,7 +40,7 @@ impl MadeSpan {
     pub fn end(self) {
         let Self { subject, trigger, recorded_at } = self;
         let Some(tracer) = Tracer::of_job(subject.job) else { return };
-        let mut span = new(subject, Part::Root, subject.job.timestamp(), recorded_at);
+        let mut span = new(subject, TracePart::Root, subject.job.timestamp(), recorded_at);
         span.name = match trigger {
             Trigger::Schedule | Trigger::CatchUp => "tick",
             Trigger::Manual => "trigger",
@@ -76,8 +76,8 @@ impl JobSpan {
     pub fn end(self) {
         let Self { subject, attempts, status, error, ended_at } = self;
         let Some(tracer) = Tracer::of_job(subject.job) else { return };
-        let mut span = new(subject, Part::Job, subject.job.timestamp(), ended_at);
-        span.parent_span_id = span_of(subject.job, Part::Root);
+        let mut span = new(subject, TracePart::Job, subject.job.timestamp(), ended_at);
+        span.parent_span_id = span_of(subject.job, TracePart::Root);
         span.name = "job".into();
         span.attributes.push(text("punctual.status", &status));
         span.attributes.push(KeyValue::new("punctual.attempts", i64::from(attempts)));
@@ -112,9 +112,9 @@ impl AttemptSpan<'_> {
     pub fn end(self) {
         let Some(tracer) = Tracer::of_job(self.subject.job) else { return };
         let JobSubject { job, .. } = self.subject;
-        let part = Part::Attempt(self.attempt);
+        let part = TracePart::Attempt(self.attempt);
         let mut span = new(self.subject, part, self.began_at, self.ended_at);
-        span.parent_span_id = span_of(job, Part::Job);
+        span.parent_span_id = span_of(job, TracePart::Job);
         span.name = "attempt".into();
         span.span_kind = SpanKind::Client;
         span.attributes.push(KeyValue::new("punctual.attempt", i64::from(self.attempt)));
@@ -151,12 +151,12 @@ fn answered(exchange: &Exchange) -> impl Iterator<Item = KeyValue> {
 /// receives, or `None` if the job is not traced.
 pub fn traceparent(job: JobId, attempt: u8) -> Option<HeaderValue> {
     Tracer::of_job(job)?;
-    let span = span_of(job, Part::Attempt(attempt));
+    let span = span_of(job, TracePart::Attempt(attempt));
     let value = format!("00-{}-{span}-01", trace_of(job));
     Some(HeaderValue::try_from(value).expect("hexadecimal digits are allowed in headers"))
 }
 
-fn new(subject: JobSubject, part: Part, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
+fn new(subject: JobSubject, part: TracePart, began_at: Timestamp, ended_at: Timestamp) -> SpanData {
     let JobSubject { job, schedule, account } = subject;
     let context = kept(trace_of(job), span_of(job, part));
     let mut span = empty(context, began_at, ended_at);

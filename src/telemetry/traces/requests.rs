@@ -54,7 +54,7 @@ impl RequestSpan {
     ) -> Option<Self> {
         let tracer = Tracer::get()?;
         let context = TraceContextPropagator::new();
-        let context = context.extract_with_context(&Context::new(), &Headers(headers));
+        let context = context.extract_with_context(&Context::new(), &ExportHeaders(headers));
         let caller = context.span().span_context().clone();
         let (trace, parent, is_kept) = if caller.is_valid() {
             (caller.trace_id(), caller.span_id(), caller.is_sampled())
@@ -112,9 +112,9 @@ pub(super) fn current() -> Option<SpanContext> {
     CURRENT.try_with(SpanContext::clone).ok()
 }
 
-struct Headers<'a>(&'a HeaderMap);
+struct ExportHeaders<'a>(&'a HeaderMap);
 
-impl Extractor for Headers<'_> {
+impl Extractor for ExportHeaders<'_> {
     fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key)?.to_str().ok()
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual::accounts::{SignUp, Visit};
+use punctual::accounts::{SignUp, SignedInRequest};
 use punctual::domain::token::Token;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, UserId};
@@ -15,7 +15,7 @@ const EVERYTHING: AuditQuery =
     AuditQuery { from: None, to: None, actor: None, action: None, after: None, limit: 100 };
 
 /// Returns the entries about Ann in the log of her account: action, actor, object, origin.
-async fn entries(w: &World, ann: &Visit) -> Vec<[String; 4]> {
+async fn entries(w: &World, ann: &SignedInRequest) -> Vec<[String; 4]> {
     let account = w.users.memberships(ann).await.expect("listed")[0].account;
     let page = w.context.store.audit_log(account, &EVERYTHING).await.expect("listed");
     let of = page.entries.into_iter().rev().filter(|one| one.action.starts_with("user."));

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual::accounts::{Accounts, Authenticator, KeyRequest, Presented, RateLimiter, RateLimits};
+use punctual::accounts::{
+    Accounts, Authenticator, KeyRequest, PresentedKey, RateLimiter, RateLimits,
+};
 use punctual::domain::audit::Author;
 use punctual::domain::key::Scope;
 use punctual::domain::plan::{Plans, UNLIMITED};
-use punctual::runtime::{Pause, Worker};
+use punctual::runtime::{LoopPause, Worker};
 use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 
 use super::world::{HOME, World};
 use crate::harness::keys::sealer;
 
-const MINUTE: Pause = Pause::For(Duration::from_secs(60));
+const MINUTE: LoopPause = LoopPause::For(Duration::from_secs(60));
 
 #[tokio::test]
 async fn the_last_use_of_a_key_is_written_behind() {
@@ -33,7 +35,7 @@ async fn the_last_use_of_a_key_is_written_behind() {
     let authenticator = Authenticator::new(store.clone(), limiter, clock.clone(), plans);
     let mut writer = authenticator.use_writer();
     let call =
-        async || authenticator.admit(Presented::Text(key.reveal()), HOME).await.outcome.is_ok();
+        async || authenticator.admit(PresentedKey::Text(key.reveal()), HOME).await.outcome.is_ok();
     let used = async || accounts.keys(&account).await.expect("listed")[0].last_used_at;
 
     assert_eq!(writer.run_once(clock.now()).await.expect("nothing to write"), MINUTE);

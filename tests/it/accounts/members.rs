@@ -1,6 +1,6 @@
 //! The permissions of roles.
 
-use punctual::accounts::{UserError, Visit};
+use punctual::accounts::{SignedInRequest, UserError};
 use punctual::domain::audit::Author;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, AuditId, InvitationId};
@@ -9,7 +9,7 @@ use punctual::store::{MemberChange, WriteContext};
 use super::world::World;
 
 /// Creates Ann, who owns an account, and Bob, who has `role` in it.
-async fn ann_and_bob(w: &World, role: Role) -> (AccountId, Visit, Visit) {
+async fn ann_and_bob(w: &World, role: Role) -> (AccountId, SignedInRequest, SignedInRequest) {
     w.user("ann").await;
     let bob = w.user("bob").await;
     let (ann, bobs) = (w.session("ann").await, w.session("bob").await);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual::accounts::{
-    HashCost, Password, SignIn, SignUp, SignUpMode, SignedIn, UserContext, UserError, UserSettings,
-    Users, Visit,
+    HashCost, Password, SignIn, SignUp, SignUpMode, SignedIn, SignedInRequest, UserContext,
+    UserError, UserSettings, Users,
 };
 use punctual::channels::email::{MailSettings, Mailer, Security};
 use punctual::domain::audit::Author;
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Signs a user in and returns the session.
-    pub async fn session(&self, name: &str) -> Visit {
+    pub async fn session(&self, name: &str) -> SignedInRequest {
         let signed_in = self.sign_in(name, PASSWORD).await.expect("signed in");
         self.users.visit(&signed_in.token, HOME).await.expect("a session")
     }

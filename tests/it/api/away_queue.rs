@@ -11,7 +11,8 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, QueueError, RateVerdict, Result, Window,
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, Queue, QueueError, RateVerdict, RateWindow,
+    Result, ShardChanges,
 };
 use serde_json::json;
 use tokio::sync::Notify;
@@ -64,7 +65,7 @@ fn away<T>(operation: &'static str) -> Result<T> {
 
 #[async_trait]
 impl Queue for AwayQueue {
-    async fn adopt(&self, _: ShardId, _: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, _: ShardId, _: Epoch) -> Result<IndexAnswer<()>> {
         away("adopt")
     }
 
@@ -73,7 +74,7 @@ impl Queue for AwayQueue {
         _: ShardId,
         _: Epoch,
         _: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         away("rebuild")
     }
 
@@ -82,7 +83,7 @@ impl Queue for AwayQueue {
         _: ShardId,
         _: Epoch,
         _: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         away("set_due")
     }
 
@@ -92,15 +93,15 @@ impl Queue for AwayQueue {
         _: Epoch,
         _: (Option<Timestamp>, Timestamp),
         _: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         away("due")
     }
 
-    async fn hint(&self, _: ShardId, _: &Changes) -> Result<()> {
+    async fn hint(&self, _: ShardId, _: &ShardChanges) -> Result<()> {
         away("hint")
     }
 
-    async fn take_hints(&self, _: ShardId, _: usize) -> Result<Changes> {
+    async fn take_hints(&self, _: ShardId, _: usize) -> Result<ShardChanges> {
         away("take_hints")
     }
 
@@ -119,7 +120,7 @@ impl Queue for AwayQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         self.counts(subject);
@@ -129,7 +130,7 @@ impl Queue for AwayQueue {
         }
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         self.counts(subject);
         match &self.counters {
             Some(counters) => counters.give_back(subject, windows, now).await,

@@ -6,7 +6,7 @@ use punctual::domain::alert::delivery::DeliveryError;
 use punctual::domain::alert::grouping::GroupingRules;
 use punctual::domain::{ChannelId, DeliveryId};
 use punctual::store::{
-    AlertStore, ClaimedDelivery, DeliveryClaim, End, ExecutorId, TryEnd, TryOutcome,
+    AlertStore, AttemptEnd, ClaimedDelivery, DeliveryClaim, ExecutorId, TryEnd, TryOutcome,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn fail(service: &Service, schedule: &str) -> String {
     let path = format!("/v1/schedules/{schedule}/trigger");
     let job = service.call("POST", &path).send().await.ok().as_str().expect("an id").to_owned();
     begin(service, &job).await;
-    end(service, &job, 1, End::Failed(failure()), "no").await;
+    end(service, &job, 1, AttemptEnd::Failed(failure()), "no").await;
     service.store.relay(service.clock.now(), 100, &RULES).await.expect("planned");
     job
 }

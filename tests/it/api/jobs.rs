@@ -7,7 +7,7 @@ use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings}
 use punctual::domain::{AuditId, JobId, Timestamp};
 use punctual::queue::{Capacity, Queue};
 use punctual::store::{
-    Claim, ClaimStore, Completion, End, ExecutorId, JobStore, NewJob, WriteContext,
+    AttemptEnd, Claim, ClaimStore, Completion, ExecutorId, JobStore, NewJob, WriteContext,
 };
 use serde_json::{Value, json};
 
@@ -26,9 +26,9 @@ pub async fn begin(service: &Service, job: &str) {
 }
 
 /// Commits the end of the running attempt.
-pub async fn end(service: &Service, job: &str, attempt: u8, end: End, body: &str) {
+pub async fn end(service: &Service, job: &str, attempt: u8, end: AttemptEnd, body: &str) {
     let response = Response {
-        status: if end == End::Succeeded { 200 } else { 500 },
+        status: if end == AttemptEnd::Succeeded { 200 } else { 500 },
         headers: vec![("content-type".into(), "text/plain".into())],
         body: body.as_bytes().to_vec(),
         truncated: false,
@@ -55,7 +55,7 @@ pub fn failure() -> Failure {
 async fn succeeded(service: &Service) -> (String, String) {
     let (schedule, job) = service.job().await;
     begin(service, &job).await;
-    end(service, &job, 1, End::Succeeded, "fine").await;
+    end(service, &job, 1, AttemptEnd::Succeeded, "fine").await;
     (schedule, job)
 }
 
@@ -85,8 +85,14 @@ async fn a_job_shows_each_of_its_attempts() {
     service.advance(1);
     begin(&service, &created).await;
     service.advance(2);
-    end(&service, &created, 1, End::Retry(failure(), START.plus(Duration::from_secs(9))), "no")
-        .await;
+    end(
+        &service,
+        &created,
+        1,
+        AttemptEnd::Retry(failure(), START.plus(Duration::from_secs(9))),
+        "no",
+    )
+    .await;
     let waiting = job(&service, &created).await;
     assert_eq!(
         (&waiting["status"], &waiting["nextAttemptAtUtc"]),
@@ -97,7 +103,7 @@ async fn a_job_shows_each_of_its_attempts() {
     begin(&service, &created).await;
     assert_eq!(job(&service, &created).await["status"], "RUNNING");
     service.advance(2);
-    end(&service, &created, 2, End::Succeeded, "yes").await;
+    end(&service, &created, 2, AttemptEnd::Succeeded, "yes").await;
     for (name, value) in [
         ("status", json!("SUCCESS")),
         ("attemptNumber", json!(2)),
@@ -296,7 +302,7 @@ async fn responses_are_cut_in_lists() {
     let service = Service::start().await;
     let (_, long) = service.job().await;
     begin(&service, &long).await;
-    end(&service, &long, 1, End::Succeeded, &"é".repeat(3_000)).await;
+    end(&service, &long, 1, AttemptEnd::Succeeded, &"é".repeat(3_000)).await;
     let list = service.get("/v1/jobs").await;
     let shown = &list.ok()["jobs"][0];
     let cut = shown["response"].as_str().expect("a text");

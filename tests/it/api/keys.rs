@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use punctual::accounts::{Authenticator, Presented, RateLimiter, Refusal};
+use punctual::accounts::{Authenticator, PresentedKey, RateLimiter, Refusal};
 use punctual::domain::KeyId;
 use punctual::domain::audit::Author;
 use punctual::domain::key::ApiKey;
@@ -208,19 +208,20 @@ async fn an_address_that_failed_elsewhere_is_stopped_before_any_look_up() {
     let (one, two) = (replica(), replica());
     let address = IpAddr::from([192, 0, 2, 7]);
     for _ in 0..3 {
-        let decision = one.admit(Presented::Text("wrong"), address).await;
+        let decision = one.admit(PresentedKey::Text("wrong"), address).await;
         assert!(matches!(decision.outcome, Err(Refusal::Invalid)), "{:?}", decision.outcome);
     }
-    let known = one.admit(Presented::Text(&service.key), IpAddr::from([192, 0, 2, 8])).await;
+    let known = one.admit(PresentedKey::Text(&service.key), IpAddr::from([192, 0, 2, 8])).await;
     assert!(known.outcome.is_ok(), "{:?}", known.outcome);
     service.store.close().await;
     let unknown = ApiKey::new(KeyId::new(super::harness::START, 1), |bytes| bytes.fill(1));
-    let admit = async |address| two.admit(Presented::Text(unknown.reveal()), address).await.outcome;
+    let admit =
+        async |address| two.admit(PresentedKey::Text(unknown.reveal()), address).await.outcome;
     let refused = admit(address).await;
     assert!(matches!(refused, Err(Refusal::TooMany)), "{refused:?}");
     let elsewhere = admit(IpAddr::from([192, 0, 2, 9])).await;
     assert!(matches!(elsewhere, Err(Refusal::Store(_))), "{elsewhere:?}");
-    let works = one.admit(Presented::Text(&service.key), address).await.outcome;
+    let works = one.admit(PresentedKey::Text(&service.key), address).await.outcome;
     assert!(works.is_ok(), "a key that is known is not counted for its address: {works:?}");
 }
 
@@ -244,27 +245,27 @@ async fn a_call_with_a_cached_key_calls_the_shared_counters_once() {
         (mistaken.reveal(), 1, "another unknown key counts in the same way"),
     ] {
         queue.asked.store(0, Ordering::Relaxed);
-        authenticator.admit(Presented::Text(text), address).await;
+        authenticator.admit(PresentedKey::Text(text), address).await;
         assert_eq!(queue.asked.load(Ordering::Relaxed), times, "{why}");
     }
     // The allowance that a valid key took from such an address is given back.
     let other = service.stranger().await;
     for key in [&other, &service.read_key().await] {
-        let decision = authenticator.admit(Presented::Text(key), address).await;
+        let decision = authenticator.admit(PresentedKey::Text(key), address).await;
         assert!(decision.outcome.is_err(), "the address has used up its four");
     }
     service.advance(60);
     for key in [&other, &service.read_key().await, &service.read_key().await] {
-        let decision = authenticator.admit(Presented::Text(key), address).await;
+        let decision = authenticator.admit(PresentedKey::Text(key), address).await;
         assert!(decision.outcome.is_ok(), "{:?}", decision.outcome);
     }
     for left in (0..4).rev() {
-        let decision = authenticator.admit(Presented::Nothing, address).await;
+        let decision = authenticator.admit(PresentedKey::Nothing, address).await;
         assert_eq!(decision.standing.expect("counted").remaining, left);
     }
     for hostile in ["a}:{b", "*", "pnc_\r\nFLUSHALL\r\n", "' OR 1 --"] {
         let address = IpAddr::from([0x2001, 0xdb8, 0, 1, 2, 3, 4, 5]);
-        authenticator.admit(Presented::Text(hostile), address).await;
+        authenticator.admit(PresentedKey::Text(hostile), address).await;
     }
     queue.assert_names_only_ids(&["key:", "address:192.0.2.1", "address:2001:db8:0:1::/64"]);
 }

@@ -11,9 +11,9 @@ use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
 use punctual::domain::ticket::Ticket;
-use punctual::local_executor::{Started, Starter};
-use punctual::runtime::{Pause, Random, Worker};
-use punctual::scheduler::{Context, HistoryPruner, HistoryPrunerSettings, Leader};
+use punctual::local_executor::{LocalStart, LocalStarter};
+use punctual::runtime::{LoopPause, Random, Worker};
+use punctual::scheduler::{HistoryPruner, HistoryPrunerSettings, Leader, SchedulerContext};
 use punctual::store::{Fence, Firing, SharedStore};
 use serde_json::{Value, json};
 
@@ -204,8 +204,8 @@ async fn triggers_and_retries_end_with_the_quota() {
 }
 
 /// Returns the dependencies of the scheduler's loops of a service.
-pub fn context(service: &Service) -> Context {
-    Context {
+pub fn context(service: &Service) -> SchedulerContext {
+    SchedulerContext {
         store: service.store.clone(),
         queue: service.queue.clone(),
         cluster: Arc::new(SingleNode::new("test", SHARDS)),
@@ -223,7 +223,7 @@ pub fn leader(service: &Service, plans: Vec<Plan>) -> Leader {
 
 /// Fires all due ticks.
 pub async fn fire(service: &Service, leader: &mut Leader) {
-    while leader.run_once(service.clock.now()).await.expect("fired") == Pause::None {}
+    while leader.run_once(service.clock.now()).await.expect("fired") == LoopPause::None {}
 }
 
 pub async fn skips(service: &Service, schedule: &str) -> Vec<(String, u64)> {
@@ -281,17 +281,17 @@ async fn refuse(service: &Service, table: &str, refuse: bool) {
 struct RoomForOne(SharedStore);
 
 #[async_trait]
-impl Starter for RoomForOne {
+impl LocalStarter for RoomForOne {
     async fn fire(
         &self,
         fences: &[Fence],
         mut wanted: Vec<(Firing, Ticket)>,
         _: Duration,
-    ) -> Result<Started, Vec<(Firing, Ticket)>> {
+    ) -> Result<LocalStart, Vec<(Firing, Ticket)>> {
         let (firing, ticket) = wanted.remove(0);
         let fired = vec![firing];
         let outcome = self.0.fire(fences, ticket.start, &fired).await;
-        Ok(Started { fired, started: vec![], outcome, left: wanted, took: Duration::ZERO })
+        Ok(LocalStart { fired, started: vec![], outcome, left: wanted, took: Duration::ZERO })
     }
 }
 
@@ -300,8 +300,8 @@ async fn a_firing_that_fails_costs_nothing() {
     for is_started in [false, true] {
         let plan = Plan { jobs_per_month: Some(20), ..free() };
         let service = limited(plan.clone()).await;
-        let room: Arc<dyn Starter> = Arc::new(RoomForOne(service.store.clone()));
-        let context = Context { starter: is_started.then_some(room), ..context(&service) };
+        let room: Arc<dyn LocalStarter> = Arc::new(RoomForOne(service.store.clone()));
+        let context = SchedulerContext { starter: is_started.then_some(room), ..context(&service) };
         let mut leader = Leader::new(context, Arc::new(Plans::new(vec![plan])), Random::seeded(5));
         let every_five = json!({ "cronExpression": "*/5 * * * *" });
         let schedule = id(&service.create(every_five.clone()).await);

@@ -10,9 +10,9 @@ use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapP
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::{HostKey, Ticket};
 use punctual::domain::{AccountId, AuditId, ScheduleId, Timestamp, VersionId};
-use punctual::local_executor::{Started, Starter};
+use punctual::local_executor::{LocalStart, LocalStarter};
 use punctual::runtime::Random;
-use punctual::scheduler::{Context, Leader};
+use punctual::scheduler::{Leader, SchedulerContext};
 use punctual::store::{
     AccountStore, Fence, Firing, NewSchedule, NewVersion, ScheduleStore, WriteContext,
 };
@@ -28,13 +28,13 @@ const AT_ONCE: usize = 4;
 struct Batches(Mutex<Vec<Vec<AccountId>>>);
 
 #[async_trait]
-impl Starter for Batches {
+impl LocalStarter for Batches {
     async fn fire(
         &self,
         _: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
         patience: Duration,
-    ) -> Result<Started, Vec<(Firing, Ticket)>> {
+    ) -> Result<LocalStart, Vec<(Firing, Ticket)>> {
         // Each batch first asks without waiting, and then with all the time it has.
         if patience.is_zero() {
             let accounts = wanted.iter().map(|(_, ticket)| ticket.account).collect();
@@ -105,7 +105,7 @@ async fn a_few_schedules_fire_beside_however_many_of_another_account() {
     service.advance(1);
     let few = schedules(&service, &random, 20).await;
     let batches = Arc::new(Batches::default());
-    let context = Context { starter: Some(batches.clone()), ..context(&service) };
+    let context = SchedulerContext { starter: Some(batches.clone()), ..context(&service) };
     let mut leader = Leader::new(context, Arc::new(Plans::new(Vec::new())), Random::seeded(5));
     fire(&service, &mut leader).await;
     service.advance(60);

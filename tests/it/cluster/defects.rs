@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use punctual::runtime::faults::Point;
+use punctual::runtime::faults::FaultPoint;
 
 use super::mutations::{
     LOST_TICKETS, Mutations, NO_CLAIM_CHECK, NO_EPOCH_CHECK, NO_SWEEP, NO_TICK_KEY, NO_WRITE,
@@ -93,7 +93,7 @@ async fn a_missing_sweep_is_caught() {
     let mut world = World::start(Plan { users: 0, ..with(NO_SWEEP) }).await;
     let leader = world.leader_of(0).await;
     world.begin_fault();
-    world.replicas[leader].at(Point::AfterFire, "die");
+    world.replicas[leader].at(FaultPoint::AfterFire, "die");
     world.replicas[leader].died().await;
     world.restart(leader).await;
     world.end_fault();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use punctual::runtime::faults::Point;
+use punctual::runtime::faults::FaultPoint;
 
 use super::load::kinds;
 use super::stores::{LEASE, To};
@@ -47,7 +47,7 @@ impl World {
         let stale = self.leader_of(0).await;
         self.part_of_minute(0.6).await;
         self.begin_fault();
-        self.replicas[stale].at(Point::BeforeFire, "stop");
+        self.replicas[stale].at(FaultPoint::BeforeFire, "stop");
         self.replicas[stale].paused().await;
         self.replicas[stale].close_door();
         self.is_replaced(stale, REPLACED_BY_THE_STORE).await;

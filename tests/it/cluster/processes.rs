@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use punctual::domain::{JobId, ScheduleId, Timestamp};
-use punctual::runtime::faults::Point;
+use punctual::runtime::faults::FaultPoint;
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection};
 
@@ -40,7 +40,12 @@ async fn leaders_killed_at_any_time_are_replaced() {
 async fn leaders_that_die_at_any_step_of_firing_lose_and_double_nothing() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED);
-    for point in [Point::BeforeFire, Point::AfterFire, Point::AfterStart, Point::AfterPush] {
+    for point in [
+        FaultPoint::BeforeFire,
+        FaultPoint::AfterFire,
+        FaultPoint::AfterStart,
+        FaultPoint::AfterPush,
+    ] {
         let leader = world.leader_of(0).await;
         world.begin_fault();
         world.replicas[leader].at(point, "die");
@@ -155,13 +160,13 @@ impl World {
         let stale = self.leader_of(0).await;
         self.part_of_minute(0.6).await;
         self.begin_fault();
-        self.replicas[stale].at(Point::BeforeFire, "stop");
+        self.replicas[stale].at(FaultPoint::BeforeFire, "stop");
         self.replicas[stale].paused().await;
         // The leader serves all its shards at once, so it is about to write to each of them.
         let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == stale);
         let led: BTreeSet<_> = led.map(|(shard, _)| shard).collect();
         let others: Vec<_> = (0..self.replicas.len()).filter(|place| *place != stale).collect();
-        others.iter().for_each(|place| self.replicas[*place].at(Point::AfterRaise, "stop"));
+        others.iter().for_each(|place| self.replicas[*place].at(FaultPoint::AfterRaise, "stop"));
         let successor = until("another one raises an epoch of its", async || {
             let mut leaders = self.leaders().await.into_iter();
             let new = leaders.find(|(shard, leader)| led.contains(shard) && *leader != stale);
@@ -193,7 +198,7 @@ impl World {
         let stale = self.leader_of(0).await;
         self.part_of_minute(0.6).await;
         self.begin_fault();
-        self.replicas[stale].at(Point::BeforeFire, "stop");
+        self.replicas[stale].at(FaultPoint::BeforeFire, "stop");
         self.replicas[stale].paused().await;
         self.replicas[stale].close_door();
         self.led_without(stale).await;
@@ -270,7 +275,7 @@ async fn a_candidate_paused_past_its_lease_takes_no_shard_of_others() {
     let leader = world.leader_of(0).await;
     let candidate = (leader + 1) % world.replicas.len();
     world.begin_fault();
-    world.replicas[candidate].at(Point::BeforeRaise, "stop");
+    world.replicas[candidate].at(FaultPoint::BeforeRaise, "stop");
     world.replicas[leader].kill();
     world.replicas[candidate].paused().await;
     world.replicas[candidate].close_door();

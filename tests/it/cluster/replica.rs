@@ -143,7 +143,7 @@ impl Replica {
     }
 
     /// Makes the process `die` or `stop` the next time it reaches a point.
-    pub fn at(&self, point: punctual::runtime::faults::Point, what: &str) {
+    pub fn at(&self, point: punctual::runtime::faults::FaultPoint, what: &str) {
         self.write(&format!("{point:?}"), what);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use punctual::domain::{JobId, ScheduleId};
-use punctual::runtime::faults::Point;
+use punctual::runtime::faults::FaultPoint;
 use serde_json::json;
 use sqlx::types::Uuid;
 
@@ -84,7 +84,7 @@ async fn jobs_whose_leader_dies_before_it_pushes_their_tickets_run_once() {
     world.part_of_minute(0.5).await;
     let leader = world.leader_of(0).await;
     world.begin_fault();
-    world.replicas[leader].at(Point::AfterFire, "die");
+    world.replicas[leader].at(FaultPoint::AfterFire, "die");
     world.replicas[leader].died().await;
     let left = world.fired_last_by(&world.replicas[leader].life(), &once).await;
     world.comes_back(leader).await;
@@ -110,7 +110,7 @@ async fn jobs_started_by_a_leader_that_dies_continue_with_their_next_attempt() {
     let leader = world.leader_of(0).await;
     let led = world.led_by(leader).await;
     world.begin_fault();
-    world.replicas[leader].at(Point::AfterStart, "die");
+    world.replicas[leader].at(FaultPoint::AfterStart, "die");
     world.replicas[leader].died().await;
     let left = world.running_in(&led).await;
     world.comes_back(leader).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use punctual::runtime::faults::Point;
+use punctual::runtime::faults::FaultPoint;
 use serde_json::json;
 
 use super::history::{Answer, History, Job, What};
@@ -148,7 +148,12 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executors_that_die_at_any_step_lose_and_double_nothing() {
     let mut world = World::start(USUAL).await;
-    let points = [Point::AfterTake, Point::AfterClaim, Point::AfterSend, Point::AfterCommit];
+    let points = [
+        FaultPoint::AfterTake,
+        FaultPoint::AfterClaim,
+        FaultPoint::AfterSend,
+        FaultPoint::AfterCommit,
+    ];
     for (place, point) in points.into_iter().enumerate() {
         let place = place % world.replicas.len();
         world.begin_fault();

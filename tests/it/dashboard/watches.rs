@@ -10,7 +10,7 @@ use punctual::outbound::{self, OutboundSettings};
 use punctual::queue::memory::MemoryQueue;
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{JobWatch, JobWatches, ScheduleParts, Schedules, WatchedJob};
-use punctual::store::{Change, End};
+use punctual::store::{AttemptEnd, ScheduleState};
 use tokio::time::timeout;
 
 use crate::conformance::store::sqlite;
@@ -79,7 +79,7 @@ async fn all_watches_of_a_job_share_its_reader_to_the_end() {
     assert!(Arc::ptr_eq(&unchanged, &shown), "the same object while nothing changes");
 
     let schedule = shown.job.schedule_id;
-    let change = Change { name: "renamed".into(), ..w.change(schedule).await };
+    let change = ScheduleState { name: "renamed".into(), ..w.change(schedule).await };
     w.store.change_schedule(&w.write(minute(2)), schedule, &change).await.expect("changed");
     let mut renamed = watched.next(&mut one).await.expect("read");
     while renamed.schedule.as_deref() != Some("renamed") {
@@ -88,7 +88,7 @@ async fn all_watches_of_a_job_share_its_reader_to_the_end() {
     let seen = watched.next(&mut other).await.expect("read");
     assert!(Arc::ptr_eq(&seen, &renamed), "read once for both");
 
-    w.run(minute(2), watched.job, End::Succeeded).await;
+    w.run(minute(2), watched.job, AttemptEnd::Succeeded).await;
     let mut last = watched.next(&mut one).await.expect("read");
     while !last.job.status.is_final() {
         last = watched.next(&mut one).await.expect("read");

@@ -12,11 +12,12 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
 use punctual::executor::{self, Executor};
-use punctual::local_executor::Runner;
+use punctual::local_executor::LocalRunner;
 use punctual::outbound;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
-    Capacity, Changes, Due, Index, OwnedSchedule, Queue, QueueError, RateVerdict, Result, Window,
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, Queue, QueueError, RateVerdict, RateWindow,
+    Result, ShardChanges,
 };
 use punctual::runtime::{Clock, Random, Tasks};
 use punctual::schedules::{self, Schedules};
@@ -76,7 +77,7 @@ impl Core {
             tasks: self.tasks.clone(),
             shards: self.shards,
             plans: self.plans.clone(),
-            runner: beside.map(|executor| Arc::new(executor.starter()) as Arc<dyn Runner>),
+            runner: beside.map(|executor| Arc::new(executor.starter()) as Arc<dyn LocalRunner>),
         })
     }
 
@@ -162,7 +163,7 @@ impl WatchedQueue {
 
 #[async_trait]
 impl Queue for WatchedQueue {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         self.inner.adopt(shard, epoch).await
     }
 
@@ -171,7 +172,7 @@ impl Queue for WatchedQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.inner.rebuild(shard, epoch, entries).await
     }
 
@@ -180,7 +181,7 @@ impl Queue for WatchedQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.inner.set_due(shard, epoch, entries).await
     }
 
@@ -190,18 +191,18 @@ impl Queue for WatchedQueue {
         epoch: Epoch,
         (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         self.looks.fetch_add(1, Ordering::Relaxed);
         let mut silent = self.silent.subscribe();
         silent.wait_for(|silent| *silent != Some(shard)).await.expect("it is there");
         self.inner.due(shard, epoch, (after, now), limit).await
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         self.inner.hint(shard, changes).await
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
         self.inner.take_hints(shard, limit).await
     }
 
@@ -228,13 +229,13 @@ impl Queue for WatchedQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         self.inner.count(subject, windows, now).await
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         self.inner.give_back(subject, windows, now).await
     }
 

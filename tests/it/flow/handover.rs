@@ -9,7 +9,7 @@ use punctual::domain::request_body::object;
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::executor::{self, Executor};
-use punctual::local_executor::Runner;
+use punctual::local_executor::LocalRunner;
 use punctual::schedules::Schedules;
 use serde_json::json;
 

@@ -8,8 +8,8 @@ use punctual::cluster::single::SingleNode;
 use punctual::domain::plan::Plans;
 use punctual::domain::shard::ShardId;
 use punctual::queue::Queue;
-use punctual::runtime::{Clock, Pause, Random, Worker};
-use punctual::scheduler::{Context, Leader, LeaderReplacer};
+use punctual::runtime::{Clock, LoopPause, Random, Worker};
+use punctual::scheduler::{Leader, LeaderReplacer, SchedulerContext};
 use punctual::store::{LeadershipStore, ReplicaLease};
 use serde_json::json;
 
@@ -56,7 +56,7 @@ async fn shards_that_wait_for_a_turn_are_not_served_repeatedly() {
 async fn while_the_time_is_unknown_the_leader_pauses_between_its_rounds() {
     let (service, clock) = (Service::start().await, Clock::system());
     let context = context(&service, Arc::new(WatchedQueue::default()), SHARDS);
-    let context = Context { clock: clock.clone(), ..context };
+    let context = SchedulerContext { clock: clock.clone(), ..context };
     let mut leader = Leader::new(context, Arc::new(Plans::default()), Random::seeded(1));
     // The first round takes over the shards, which then all want to be compared.
     leader.run_once(clock.now()).await.expect("served");
@@ -65,7 +65,7 @@ async fn while_the_time_is_unknown_the_leader_pauses_between_its_rounds() {
     assert!(!clock.is_believed(), "the last sample of the time has expired");
     let now = clock.now();
     let pause = leader.run_once(now).await.expect("served");
-    assert!(matches!(pause, Pause::Until(at) if at > now), "{pause:?} at {now}");
+    assert!(matches!(pause, LoopPause::Until(at) if at > now), "{pause:?} at {now}");
 }
 
 /// While the queue that replicas share is away, no hint of another replica arrives.
@@ -112,8 +112,8 @@ async fn with_hints_of_all_replicas_the_index_is_not_compared_repeatedly() {
 }
 
 /// Returns the dependencies of a leader of `shards` shards that has its own queue.
-fn context(service: &Service, queue: Arc<WatchedQueue>, shards: u16) -> Context {
-    Context {
+fn context(service: &Service, queue: Arc<WatchedQueue>, shards: u16) -> SchedulerContext {
+    SchedulerContext {
         store: service.store.clone(),
         queue,
         cluster: Arc::new(SingleNode::new("test", shards)),

@@ -82,14 +82,14 @@ impl FromStr for BulkAction {
 
 /// The schedules of a bulk action.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Targets {
+pub(super) enum BulkTargets {
     /// These schedules, in the order in which they are changed.
     Chosen(Vec<ScheduleId>),
     /// All schedules that match the filters, newest first, after this position.
     Matching(Option<(Timestamp, ScheduleId)>),
 }
 
-impl Targets {
+impl BulkTargets {
     /// Reads the ticked boxes, or the choice of all that match, and the position in a form that
     /// continues the action.
     pub(super) fn read(fields: &FormFields) -> Result<Self, PageError> {
@@ -157,16 +157,16 @@ mod tests {
     #[test]
     fn malformed_targets_are_refused() {
         let read = |name: &str, value: &str| {
-            Targets::read(&FormFields::of([("scope", "matching"), (name, value)]))
+            BulkTargets::read(&FormFields::of([("scope", "matching"), (name, value)]))
         };
-        assert_eq!(read("after", "").expect("a start"), Targets::Matching(None));
+        assert_eq!(read("after", "").expect("a start"), BulkTargets::Matching(None));
         for wrong in ["x", "1", "1 x", "x sch_1"] {
             assert!(read("after", wrong).is_err(), "{wrong}");
         }
         for (name, value) in [("id", "x"), ("ids", "x"), ("ids", "x y")] {
-            assert!(Targets::read(&FormFields::of([(name, value)])).is_err(), "{name}");
+            assert!(BulkTargets::read(&FormFields::of([(name, value)])).is_err(), "{name}");
         }
-        let none = Targets::read(&FormFields::default()).expect("nothing is selected");
-        assert_eq!(none, Targets::Chosen(Vec::new()));
+        let none = BulkTargets::read(&FormFields::default()).expect("nothing is selected");
+        assert_eq!(none, BulkTargets::Chosen(Vec::new()));
     }
 }

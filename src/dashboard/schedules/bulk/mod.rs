@@ -20,11 +20,11 @@ use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
 
-use action::{BulkAction, Targets};
+use action::{BulkAction, BulkTargets};
 use report::BulkReport;
 
 use super::list;
-use super::view::View;
+use super::view::ListView;
 use crate::dashboard::form::FormFields;
 use crate::dashboard::question::is_sure;
 use crate::dashboard::shell::redirect;
@@ -33,7 +33,7 @@ use crate::dashboard::{Dashboard, PageError};
 
 /// Redirects the address of an answer, which a browser may load again, to the list.
 pub(super) async fn show(State(dashboard): State<Dashboard>) -> Response {
-    redirect(&View::default().address(&dashboard))
+    redirect(&ListView::default().address(&dashboard))
 }
 
 pub(super) async fn submit(
@@ -43,7 +43,7 @@ pub(super) async fn submit(
     fields: FormFields,
 ) -> Result<Response, PageError> {
     let call = visitor.call()?;
-    let (view, targets) = (View::read(&fields), Targets::read(&fields)?);
+    let (view, targets) = (ListView::read(&fields), BulkTargets::read(&fields)?);
     let Ok(action) = fields.text("action").parse::<BulkAction>() else {
         return Ok(redirect(&view.address(&dashboard)));
     };

@@ -3,9 +3,9 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
-use super::action::{BulkAction, Targets, joined};
+use super::action::{BulkAction, BulkTargets, joined};
 use super::report::BulkReport;
-use crate::dashboard::schedules::view::View;
+use crate::dashboard::schedules::view::ListView;
 use crate::dashboard::shell::{self, redirect};
 use crate::dashboard::text::{counted, grouped};
 use crate::dashboard::visitor::Visitor;
@@ -23,16 +23,16 @@ const MOST_NAMES: u32 = 10;
 pub(super) async fn ask(
     dashboard: &DashboardParts,
     visitor: &Visitor,
-    (action, targets): (BulkAction, &Targets),
-    view: &View,
+    (action, targets): (BulkAction, &BulkTargets),
+    view: &ListView,
 ) -> Result<Response, PageError> {
     let (schedules, count) = match targets {
-        Targets::Chosen(ids) => {
+        BulkTargets::Chosen(ids) => {
             let found = existing(dashboard, visitor, ids).await?;
             let count = found.len() as u64;
             (found, count)
         }
-        Targets::Matching(_) => {
+        BulkTargets::Matching(_) => {
             let query = ScheduleQuery { offset: 0, limit: MOST_NAMES, ..view.query() };
             let page = dashboard.schedules.list(visitor.account(), &query).await?;
             (page.schedules, page.total)
@@ -43,8 +43,8 @@ pub(super) async fn ask(
     }
     // The ids of schedules that are gone by now are not sent along.
     let targets = match targets {
-        Targets::Chosen(_) => Targets::Chosen(schedules.iter().map(|one| one.id).collect()),
-        Targets::Matching(_) => Targets::Matching(None),
+        BulkTargets::Chosen(_) => BulkTargets::Chosen(schedules.iter().map(|one| one.id).collect()),
+        BulkTargets::Matching(_) => BulkTargets::Matching(None),
     };
     let words = format!("{} {}", action.verb(), counted(count, "schedule"));
     let content = html! {
@@ -92,7 +92,7 @@ async fn existing(
 }
 
 /// Renders the filters, and the effect if the number of matching schedules changes.
-fn matching(view: &View, count: u64) -> Markup {
+fn matching(view: &ListView, count: u64) -> Markup {
     let filters = view.words();
     html! {
         @if filters.is_empty() {
@@ -131,8 +131,8 @@ fn consequence(action: BulkAction, count: u64) -> String {
 pub(super) fn unfinished(
     dashboard: &DashboardParts,
     visitor: &Visitor,
-    (action, rest): (BulkAction, &Targets),
-    view: &View,
+    (action, rest): (BulkAction, &BulkTargets),
+    view: &ListView,
     report: &BulkReport,
 ) -> Response {
     let form = html! {
@@ -173,7 +173,7 @@ pub(super) fn result(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     action: BulkAction,
-    view: &View,
+    view: &ListView,
     report: &BulkReport,
 ) -> Markup {
     let undoable = report.undoable(action);

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::action::{BulkAction, Targets};
+use super::action::{BulkAction, BulkTargets};
 use super::report::BulkReport;
 use crate::dashboard::form::request;
-use crate::dashboard::schedules::view::View;
+use crate::dashboard::schedules::view::ListView;
 use crate::dashboard::text::sentence;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{DashboardParts, PageError};
@@ -36,20 +36,20 @@ pub(super) async fn run(
     dashboard: &DashboardParts,
     visitor: &Visitor,
     call: Call,
-    (action, targets, view): (BulkAction, Targets, &View),
+    (action, targets, view): (BulkAction, BulkTargets, &ListView),
     report: &mut BulkReport,
-) -> Result<Option<Targets>, PageError> {
+) -> Result<Option<BulkTargets>, PageError> {
     let step = BulkStep { dashboard, visitor, call, action, report };
     match targets {
-        Targets::Chosen(ids) => step.chosen(ids).await,
-        Targets::Matching(after) => step.matching(after, view).await,
+        BulkTargets::Chosen(ids) => step.chosen(ids).await,
+        BulkTargets::Matching(after) => step.matching(after, view).await,
     }
 }
 
 impl BulkStep<'_> {
-    async fn chosen(mut self, ids: Vec<ScheduleId>) -> Result<Option<Targets>, PageError> {
+    async fn chosen(mut self, ids: Vec<ScheduleId>) -> Result<Option<BulkTargets>, PageError> {
         for (place, id) in ids.iter().enumerate() {
-            let left = || Some(Targets::Chosen(ids[place..].to_vec()));
+            let left = || Some(BulkTargets::Chosen(ids[place..].to_vec()));
             if place == LARGEST {
                 return Ok(left());
             }
@@ -70,8 +70,8 @@ impl BulkStep<'_> {
     async fn matching(
         mut self,
         mut after: Option<(Timestamp, ScheduleId)>,
-        view: &View,
-    ) -> Result<Option<Targets>, PageError> {
+        view: &ListView,
+    ) -> Result<Option<BulkTargets>, PageError> {
         let mut seen = 0;
         loop {
             let query = ScheduleQuery {
@@ -85,13 +85,13 @@ impl BulkStep<'_> {
                 Ok(page) => page,
                 Err(error) => {
                     self.stop(error)?;
-                    return Ok(Some(Targets::Matching(after)));
+                    return Ok(Some(BulkTargets::Matching(after)));
                 }
             };
             for schedule in &page.schedules {
                 let result = self.change(schedule).await;
                 if !self.count(schedule.id, result)? {
-                    return Ok(Some(Targets::Matching(after)));
+                    return Ok(Some(BulkTargets::Matching(after)));
                 }
                 after = Some((schedule.created_at, schedule.id));
                 seen += 1;
@@ -100,7 +100,7 @@ impl BulkStep<'_> {
                 return Ok(None);
             }
             if seen >= LARGEST {
-                return Ok(Some(Targets::Matching(after)));
+                return Ok(Some(BulkTargets::Matching(after)));
             }
         }
     }

@@ -82,7 +82,7 @@ pub struct ChannelFlow {
 
 /// The destination of an alert: the channel or its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
+pub enum AlertFlow {
     /// Send it to the channel now.
     Send,
     /// Begin the digest of this minute with it.
@@ -96,9 +96,9 @@ pub enum Flow {
 
 impl ChannelFlow {
     /// Counts one more alert at `now` and returns its destination.
-    pub fn take(&mut self, now: Timestamp, rules: &GroupingRules) -> Flow {
+    pub fn take(&mut self, now: Timestamp, rules: &GroupingRules) -> AlertFlow {
         if rules.per_minute == 0 {
-            return Flow::Send;
+            return AlertFlow::Send;
         }
         // If the window starts in the future, a replica with a fast clock began it. It is still
         // used.
@@ -107,19 +107,19 @@ impl ChannelFlow {
         }
         if self.sent < rules.per_minute {
             self.sent += 1;
-            return Flow::Send;
+            return AlertFlow::Send;
         }
         if self.has_digest {
-            return Flow::JoinDigest;
+            return AlertFlow::JoinDigest;
         }
         self.has_digest = true;
-        Flow::BeginDigest { due: self.window_began.plus(WINDOW) }
+        AlertFlow::BeginDigest { due: self.window_began.plus(WINDOW) }
     }
 }
 
 /// The stage of an incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum IncidentStage {
     /// Alerts are held until their number is clear.
     Gathering,
     /// Too few schedules fail; each gets its own alert.
@@ -132,7 +132,7 @@ pub enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IncidentState {
     /// The current stage.
-    pub stage: Stage,
+    pub stage: IncidentStage,
     /// In stage `Gathering`: the latest time at which it ends.
     pub gather_until: Timestamp,
     /// The time of the next check.
@@ -196,7 +196,7 @@ impl IncidentState {
     /// Returns the state of a host against which nothing has failed yet.
     pub fn new(at: Timestamp) -> Self {
         Self {
-            stage: Stage::Watching,
+            stage: IncidentStage::Watching,
             gather_until: at,
             due_at: at,
             since: at,
@@ -223,8 +223,8 @@ impl IncidentState {
         if member == IncidentMember::New {
             self.schedules += 1;
         }
-        if self.stage == Stage::Watching {
-            self.stage = Stage::Gathering;
+        if self.stage == IncidentStage::Watching {
+            self.stage = IncidentStage::Gathering;
             self.gather_until = now.plus(rules.gather_most);
             self.gathered = 0;
         }
@@ -232,7 +232,7 @@ impl IncidentState {
             self.failing += 1;
             self.gathered += 1;
         }
-        if self.stage == Stage::Open {
+        if self.stage == IncidentStage::Open {
             self.set_due(rules);
             return GroupingVerdict::Merged;
         }
@@ -245,12 +245,12 @@ impl IncidentState {
         self.failing = self.failing.saturating_sub(1);
         self.last_recovery_at = self.last_recovery_at.max(Some(at));
         match self.stage {
-            Stage::Gathering => GroupingVerdict::Held,
-            Stage::Watching => {
+            IncidentStage::Gathering => GroupingVerdict::Held,
+            IncidentStage::Watching => {
                 self.set_due(rules);
                 GroupingVerdict::Alone
             }
-            Stage::Open => {
+            IncidentStage::Open => {
                 self.set_due(rules);
                 GroupingVerdict::Merged
             }
@@ -260,23 +260,27 @@ impl IncidentState {
     /// Decides about the incident at `now`, after the events were recorded.
     pub fn judge(&mut self, now: Timestamp, rules: &GroupingRules) -> Judgement {
         match self.stage {
-            Stage::Gathering if now < self.due_at => Judgement::Goes,
-            Stage::Gathering => {
+            IncidentStage::Gathering if now < self.due_at => Judgement::Goes,
+            IncidentStage::Gathering => {
                 let enough = self.failing.max(self.gathered) >= rules.incident_schedules;
                 if enough && rules.incident_schedules > 0 {
-                    (self.stage, self.opened_at) = (Stage::Open, Some(now));
+                    (self.stage, self.opened_at) = (IncidentStage::Open, Some(now));
                     self.set_due(rules);
                     return Judgement::Open;
                 }
-                self.stage = Stage::Watching;
+                self.stage = IncidentStage::Watching;
                 self.set_due(rules);
                 Judgement::Release
             }
-            Stage::Watching if self.failing == 0 || self.is_stale(now, rules) => Judgement::Forget,
-            Stage::Watching => Judgement::Goes,
-            Stage::Open if self.failing == 0 || self.is_calm(now, rules) => Judgement::Close,
-            Stage::Open if self.is_stale(now, rules) => Judgement::Forget,
-            Stage::Open => {
+            IncidentStage::Watching if self.failing == 0 || self.is_stale(now, rules) => {
+                Judgement::Forget
+            }
+            IncidentStage::Watching => Judgement::Goes,
+            IncidentStage::Open if self.failing == 0 || self.is_calm(now, rules) => {
+                Judgement::Close
+            }
+            IncidentStage::Open if self.is_stale(now, rules) => Judgement::Forget,
+            IncidentStage::Open => {
                 self.set_due(rules);
                 Judgement::Goes
             }
@@ -317,9 +321,11 @@ impl IncidentState {
     fn set_due(&mut self, rules: &GroupingRules) {
         let stale_at = self.stale_at(rules);
         self.due_at = match self.stage {
-            Stage::Open if self.failing == 0 => self.last_failure_at,
-            Stage::Open => self.calm_at(rules).map_or(stale_at, |calm_at| stale_at.min(calm_at)),
-            Stage::Watching if self.failing == 0 => self.last_failure_at,
+            IncidentStage::Open if self.failing == 0 => self.last_failure_at,
+            IncidentStage::Open => {
+                self.calm_at(rules).map_or(stale_at, |calm_at| stale_at.min(calm_at))
+            }
+            IncidentStage::Watching if self.failing == 0 => self.last_failure_at,
             _ => stale_at,
         };
     }

@@ -29,17 +29,17 @@ fn failing(times: &[i64]) -> IncidentState {
 fn a_channel_gets_so_many_alerts_a_minute_and_then_one_digest() {
     let mut flow = ChannelFlow::default();
     let mut take = |at| flow.take(ms(at), &RULES);
-    assert_eq!((take(0), take(1)), (Flow::Send, Flow::Send));
-    assert_eq!(take(2), Flow::BeginDigest { due: ms(60_000) });
-    assert_eq!((take(3), take(59_999)), (Flow::JoinDigest, Flow::JoinDigest));
-    assert_eq!((take(60_000), take(60_001)), (Flow::Send, Flow::Send));
-    assert_eq!(take(60_002), Flow::BeginDigest { due: ms(120_000) });
+    assert_eq!((take(0), take(1)), (AlertFlow::Send, AlertFlow::Send));
+    assert_eq!(take(2), AlertFlow::BeginDigest { due: ms(60_000) });
+    assert_eq!((take(3), take(59_999)), (AlertFlow::JoinDigest, AlertFlow::JoinDigest));
+    assert_eq!((take(60_000), take(60_001)), (AlertFlow::Send, AlertFlow::Send));
+    assert_eq!(take(60_002), AlertFlow::BeginDigest { due: ms(120_000) });
 }
 
 #[test]
 fn a_limit_of_none_sends_everything() {
     let (mut flow, rules) = (ChannelFlow::default(), GroupingRules { per_minute: 0, ..RULES });
-    assert!((0..1_000).all(|at| flow.take(ms(at), &rules) == Flow::Send));
+    assert!((0..1_000).all(|at| flow.take(ms(at), &rules) == AlertFlow::Send));
 }
 
 #[test]

@@ -45,7 +45,7 @@ struct SlotState {
     accounts: HashMap<AccountId, usize>,
     hosts: HashMap<HostKey, usize>,
     /// Accounts that want more than their share.
-    narrow: HashMap<AccountId, Narrow>,
+    narrow: HashMap<AccountId, NarrowShare>,
     /// Set if the dispatcher found less room than tickets and waits for more.
     wanted: bool,
     /// The number of slots freed so far.
@@ -54,12 +54,12 @@ struct SlotState {
     queued: bool,
     /// Accounts and hosts that have been at their caps, each with the end of the time in which
     /// tickets of it are assumed to wait, on the monotonic clock.
-    full: HashMap<Cap, Duration>,
+    full: HashMap<CappedParty, Duration>,
 }
 
 /// An account or a host, whose attempts are capped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Cap {
+enum CappedParty {
     Account(AccountId),
     Host(HostKey),
 }
@@ -68,7 +68,7 @@ enum Cap {
 pub(in crate::executor) type SlotTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// A share that is smaller than what its account wants.
-struct Narrow {
+struct NarrowShare {
     share: usize,
     /// On the monotonic clock.
     until: Duration,
@@ -143,7 +143,7 @@ impl Slots {
         for Ticket { account, .. } in &beyond {
             if state.narrow.len() < MOST_NARROW || state.narrow.contains_key(account) {
                 let share = limits[account].min(self.per_account);
-                state.narrow.insert(*account, Narrow { share, until: now + NARROW_FOR });
+                state.narrow.insert(*account, NarrowShare { share, until: now + NARROW_FOR });
             }
         }
         (within, beyond)
@@ -236,13 +236,13 @@ impl SlotState {
         let of_account = self.accounts.entry(ticket.account).or_default();
         *of_account += 1;
         if slots.are_capped(slots.per_account, *of_account) {
-            self.full.insert(Cap::Account(ticket.account), now + FULL_FOR);
+            self.full.insert(CappedParty::Account(ticket.account), now + FULL_FOR);
             CAPS_REACHED.with(metrics::Cap::Account).add(1);
         }
         let of_host = self.hosts.entry(ticket.host).or_default();
         *of_host += 1;
         if slots.are_capped(slots.per_host, *of_host) {
-            self.full.insert(Cap::Host(ticket.host), now + FULL_FOR);
+            self.full.insert(CappedParty::Host(ticket.host), now + FULL_FOR);
             CAPS_REACHED.with(metrics::Cap::Host).add(1);
         }
     }
@@ -256,7 +256,7 @@ impl SlotState {
     /// waits for.
     fn has_room(&self, ticket: &Ticket, slots: &Slots, now: Duration) -> bool {
         let used = |used: Option<&usize>, cap| used.copied().unwrap_or_default() < cap;
-        let caps = [Cap::Account(ticket.account), Cap::Host(ticket.host)];
+        let caps = [CappedParty::Account(ticket.account), CappedParty::Host(ticket.host)];
         used(self.accounts.get(&ticket.account), slots.per_account)
             && used(self.hosts.get(&ticket.host), slots.per_host)
             && caps.iter().all(|cap| self.full.get(cap).is_none_or(|until| *until <= now))
@@ -268,8 +268,8 @@ impl SlotState {
         let (account, host) = (is_full(slots.per_account), is_full(slots.per_host));
         let accounts = self.accounts.iter().filter(|(_, used)| account(used));
         let hosts = self.hosts.iter().filter(|(_, used)| host(used));
-        let caps = accounts.map(|(account, _)| Cap::Account(*account));
-        let caps = caps.chain(hosts.map(|(host, _)| Cap::Host(*host)));
+        let caps = accounts.map(|(account, _)| CappedParty::Account(*account));
+        let caps = caps.chain(hosts.map(|(host, _)| CappedParty::Host(*host)));
         self.full.extend(caps.map(|cap| (cap, now + FULL_FOR)));
     }
 }

@@ -27,7 +27,7 @@ const KEPT: Duration = Duration::from_mins(10);
 
 /// The cache of definitions.
 pub(in crate::store::postgres) struct DefinitionCache {
-    read: Cache<VersionId, Arc<Definition>, Bytes>,
+    read: Cache<VersionId, Arc<Definition>, DefinitionBytes>,
     /// The time of the last clearing, on the monotonic clock.
     begun: Mutex<Duration>,
     clock: Clock,
@@ -38,16 +38,16 @@ pub(in crate::store::postgres) struct DefinitionCache {
 pub(in crate::store::postgres) struct CachedDefinitions(HashMap<VersionId, Arc<Definition>>);
 
 /// A definition that was read for a job.
-pub(in crate::store::postgres) struct New {
+pub(in crate::store::postgres) struct NewDefinition {
     job: JobId,
     version: VersionId,
     definition: Arc<Definition>,
 }
 
 #[derive(Clone)]
-struct Bytes;
+struct DefinitionBytes;
 
-impl Weighter<VersionId, Arc<Definition>> for Bytes {
+impl Weighter<VersionId, Arc<Definition>> for DefinitionBytes {
     fn weight(&self, _: &VersionId, definition: &Arc<Definition>) -> u64 {
         let Definition { cron_expression, timezone, endpoint, body, headers, .. } = &**definition;
         let optional = [body, headers, &definition.expected_status_codes];
@@ -61,7 +61,7 @@ impl DefinitionCache {
     pub(in crate::store::postgres) fn new(clock: Clock) -> Self {
         let begun = Mutex::new(clock.monotonic());
         let usual = usize::try_from(BYTES).map_or(0, |bytes| bytes / USUAL);
-        Self { read: Cache::with_weighter(usual, BYTES, Bytes), begun, clock }
+        Self { read: Cache::with_weighter(usual, BYTES, DefinitionBytes), begun, clock }
     }
 
     /// Returns the cached definitions of these versions.
@@ -74,8 +74,8 @@ impl DefinitionCache {
     }
 
     /// Caches definitions that were read, except those of damaged jobs.
-    pub(in crate::store::postgres) fn keep(&self, new: Vec<New>, damaged: &[Unreadable]) {
-        for New { job, version, definition } in new {
+    pub(in crate::store::postgres) fn keep(&self, new: Vec<NewDefinition>, damaged: &[Unreadable]) {
+        for NewDefinition { job, version, definition } in new {
             if damaged.iter().all(|damaged| damaged.job != job) {
                 self.read.insert(version, definition);
             }
@@ -99,11 +99,11 @@ impl CachedDefinitions {
 
     /// Returns the definitions that were read for these jobs, with secrets encrypted as they are
     /// stored. Leaves out cached versions, and those whose requests are signed.
-    pub(in crate::store::postgres) fn new_of(&self, claimed: &[Claimed]) -> Vec<New> {
+    pub(in crate::store::postgres) fn new_of(&self, claimed: &[Claimed]) -> Vec<NewDefinition> {
         let is_new = |claimed: &&Claimed| {
             !claimed.definition.sign_requests && self.of(claimed.version).is_none()
         };
-        let new = |Claimed { job, version, definition, .. }: &Claimed| New {
+        let new = |Claimed { job, version, definition, .. }: &Claimed| NewDefinition {
             job: *job,
             version: *version,
             definition: Arc::new(definition.clone()),
@@ -118,7 +118,7 @@ mod tests {
     use crate::domain::Timestamp;
     use crate::domain::schedule::HttpMethod;
 
-    fn new(version: u8) -> New {
+    fn new(version: u8) -> NewDefinition {
         let definition = Definition {
             cron_expression: "* * * * *".to_owned(),
             timezone: "UTC".to_owned(),
@@ -132,7 +132,7 @@ mod tests {
             sign_requests: false,
         };
         let version = VersionId::from_bytes([version; 16]);
-        New { job: JobId::from_bytes([1; 16]), version, definition: Arc::new(definition) }
+        NewDefinition { job: JobId::from_bytes([1; 16]), version, definition: Arc::new(definition) }
     }
 
     #[test]
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn a_long_text_weighs_more() {
         let mut long = new(1);
-        let short = Bytes.weight(&long.version, &long.definition);
+        let short = DefinitionBytes.weight(&long.version, &long.definition);
         Arc::make_mut(&mut long.definition).body = Some("x".repeat(1_000));
-        assert_eq!(Bytes.weight(&long.version, &long.definition), short + 1_000);
+        assert_eq!(DefinitionBytes.weight(&long.version, &long.definition), short + 1_000);
     }
 }

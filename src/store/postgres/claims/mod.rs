@@ -11,10 +11,10 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::commits;
-use super::commits::ending::Manner;
+use super::commits::ending::LockManner;
 use definition_cache::CachedDefinitions;
 
-use super::{PostgresStore, Within, failed_in};
+use super::{PostgresStore, WorkBounds, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
@@ -28,24 +28,24 @@ use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::{number, unfit};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim, JobsToAbort,
     Result, Unreadable, sql,
 };
 
 /// A claimed job: its data, or the reason why its row cannot be read.
-pub(super) struct Taken {
+pub(super) struct ClaimedRow {
     pub(super) job: JobId,
     attempt: u8,
     claimed: std::result::Result<(Claimed, Option<Vec<SealedSecret>>), String>,
 }
 
-impl FromRow<'_, PgRow> for Taken {
+impl FromRow<'_, PgRow> for ClaimedRow {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         Self::read(row, &CachedDefinitions::default())
     }
 }
 
-impl Taken {
+impl ClaimedRow {
     /// Reads a row. The definition of a cached version is taken from `known`, because the row does
     /// not contain it.
     pub(super) fn read(row: &PgRow, definitions: &CachedDefinitions) -> sqlx::Result<Self> {
@@ -204,7 +204,7 @@ impl ClaimStore for PostgresStore {
         Ok(())
     }
 
-    async fn aborts(&self) -> Result<Aborts> {
+    async fn aborts(&self) -> Result<JobsToAbort> {
         self.executor.read("aborts", call(aborts, (CANCELLED,))).await
     }
 
@@ -216,8 +216,8 @@ impl ClaimStore for PostgresStore {
         let with = async |manner| {
             let completions = completions.clone();
             let within = match manner {
-                Manner::Trusting => Within::Impatience,
-                Manner::Passing => Within::Transaction,
+                LockManner::Trusting => WorkBounds::Impatience,
+                LockManner::Passing => WorkBounds::Transaction,
             };
             self.run_with_days(&self.executor, within, move |connection| {
                 Box::pin(commits::commit(connection, now, completions.clone(), manner))
@@ -226,8 +226,8 @@ impl ClaimStore for PostgresStore {
         };
         // Tries the cheaper way first. The other one is only needed if rows are locked, or were
         // changed meanwhile.
-        let committed = match with(Manner::Trusting).await {
-            Err(fault) if fault.remedy == Remedy::PassOver => with(Manner::Passing).await,
+        let committed = match with(LockManner::Trusting).await {
+            Err(fault) if fault.remedy == Remedy::PassOver => with(LockManner::Passing).await,
             committed => committed,
         };
         committed.map_err(failed_in("commit"))
@@ -250,7 +250,7 @@ impl ClaimStore for PostgresStore {
         before: Timestamp,
         after: Option<AccountId>,
     ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
-        let found = self.executor.run("late_of_each", Within::Statement, move |connection| {
+        let found = self.executor.run("late_of_each", WorkBounds::Statement, move |connection| {
             Box::pin(late::of_each(connection, before, after))
         });
         let (accounts, rows) = found.await?;
@@ -282,7 +282,7 @@ impl PostgresStore {
         }
         let (jobs, corrupt_rows): (Arc<[JobId]>, _) =
             (jobs.into(), self.shared.corrupt_rows.clone());
-        let claims = self.executor.run(operation, Within::Statement, move |connection| {
+        let claims = self.executor.run(operation, WorkBounds::Statement, move |connection| {
             Box::pin(claimed_by(connection, query, claim, jobs.clone(), corrupt_rows.clone()))
         });
         let (claims, secrets) = claims.await?;
@@ -298,7 +298,7 @@ async fn claimed_by(
     jobs: Arc<[JobId]>,
     corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<(Claims, JobSecrets)> {
-    let rows: Vec<ReadableRow<JobId, Taken>> = sqlx::query_as(query)
+    let rows: Vec<ReadableRow<JobId, ClaimedRow>> = sqlx::query_as(query)
         .bind(claim.executor)
         .bind(claim.now)
         .bind(&*jobs)
@@ -311,9 +311,9 @@ async fn claimed_by(
 }
 
 /// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.
-pub(super) fn sort(jobs: Vec<Taken>, corrupt_rows: &CorruptRows) -> (Claims, JobSecrets) {
+pub(super) fn sort(jobs: Vec<ClaimedRow>, corrupt_rows: &CorruptRows) -> (Claims, JobSecrets) {
     let (mut claims, mut secrets) = (Claims::default(), JobSecrets::new());
-    for Taken { job, attempt, claimed } in jobs {
+    for ClaimedRow { job, attempt, claimed } in jobs {
         match claimed {
             Ok((claimed, sealed)) => {
                 secrets.extend(sealed.map(|sealed| (job, sealed)));

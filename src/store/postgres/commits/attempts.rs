@@ -9,7 +9,7 @@ use crate::store::sql::ending::Ending;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::response::{body_text, headers_text, without_nul};
 use crate::store::sql::values::bounds;
-use crate::store::{Completion, End};
+use crate::store::{AttemptEnd, Completion};
 
 /// Records the ended attempts whose outcome is retryable. A response is stored only for the last
 /// attempt of an unfinished job: a finished job has it in its own row.
@@ -22,8 +22,8 @@ pub(in crate::store::postgres) async fn keep(
     let retried = endings.iter().filter_map(|ending| {
         let completion = &completions[ending.place];
         match &completion.end {
-            End::Retry(failure, _) => Some((ending, completion, failure)),
-            End::Succeeded | End::Failed(_) => None,
+            AttemptEnd::Retry(failure, _) => Some((ending, completion, failure)),
+            AttemptEnd::Succeeded | AttemptEnd::Failed(_) => None,
         }
     });
     let rows: Vec<_> = retried.collect();

@@ -51,12 +51,12 @@ read_rows! {
 }
 
 /// The stored rows of a batch.
-pub(in crate::store::postgres) struct Rows {
+pub(in crate::store::postgres) struct StoredRows {
     pub(in crate::store::postgres) states: Vec<LockedState>,
     pub(in crate::store::postgres) running: Vec<RunningJob>,
 }
 
-impl Rows {
+impl StoredRows {
     /// Reads the rows with variants of [`STATES`] and [`RUNNING`].
     pub(in crate::store::postgres) async fn read(
         connection: &mut PgConnection,

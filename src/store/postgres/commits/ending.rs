@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use sqlx::PgConnection;
 
-use super::batch::{LockedState, RUNNING, Rows, STATES, running, states};
-use super::passing::{Busy, lock_followers, lock_free};
+use super::batch::{LockedState, RUNNING, STATES, StoredRows, running, states};
+use super::passing::{BusyPlaces, lock_followers, lock_free};
 use super::runs::{CountedStates, count_runs};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults;
@@ -18,7 +18,7 @@ use crate::store::{Completion, StoreErrorKind};
 
 /// The way in which a batch deals with locked and changed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::postgres) enum Manner {
+pub(in crate::store::postgres) enum LockManner {
     /// Waits for the states of the schedules, and does not lock the jobs, which would cost as much
     /// as writing them. It takes the jobs as their claims have returned them, or reads them without
     /// a lock. So the decision holds only if the jobs are still unchanged when they are written.
@@ -34,12 +34,12 @@ pub(in crate::store::postgres) enum Manner {
 
 /// The results for the jobs of a batch.
 #[derive(Default)]
-pub(in crate::store::postgres) struct Settled {
+pub(in crate::store::postgres) struct SettledBatch {
     /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
     /// of an attempt.
     pub(in crate::store::postgres) endings: Vec<Ending>,
     /// The places in the batch of the ends that have to wait for locked rows.
-    pub(in crate::store::postgres) busy: Busy,
+    pub(in crate::store::postgres) busy: BusyPlaces,
     /// The schedules that have a notification preference, in the state before this batch.
     pub(in crate::store::postgres) alerts: Vec<AlertState>,
 }
@@ -49,18 +49,18 @@ pub(in crate::store::postgres) struct Settled {
 pub(in crate::store::postgres) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
-    manner: Manner,
-) -> SqlResult<Settled> {
+    manner: LockManner,
+) -> SqlResult<SettledBatch> {
     match manner {
-        Manner::Trusting => settle_unlocked(connection, completions).await,
-        Manner::Passing => settle_free(connection, completions).await,
+        LockManner::Trusting => settle_unlocked(connection, completions).await,
+        LockManner::Passing => settle_free(connection, completions).await,
     }
 }
 
 async fn settle_unlocked(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> SqlResult<Settled> {
+) -> SqlResult<SettledBatch> {
     let (mut running_jobs, mut untold) = (Vec::with_capacity(completions.len()), Vec::new());
     for (place, completion) in completions.iter().enumerate() {
         match RunningJob::told(place, completion) {
@@ -81,14 +81,14 @@ async fn settle_unlocked(
     let CountedStates { mut states, alerts } = count_runs(connection, &endings).await?;
     known.append(&mut states);
     find_active(&mut endings, &known);
-    Ok(Settled { endings, alerts, ..Settled::default() })
+    Ok(SettledBatch { endings, alerts, ..SettledBatch::default() })
 }
 
 async fn settle_free(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> SqlResult<Settled> {
-    let (Rows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
+) -> SqlResult<SettledBatch> {
+    let (StoredRows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
     running.retain(|row| !busy.contains(&row.place));
     let mut endings = endings(completions, running)?;
     find_active(&mut endings, &states);
@@ -96,7 +96,7 @@ async fn settle_free(
     endings.retain(|ending| !waiting.contains(&ending.place));
     busy.extend(waiting);
     let CountedStates { alerts, .. } = count_runs(connection, &endings).await?;
-    Ok(Settled { endings, busy, alerts })
+    Ok(SettledBatch { endings, busy, alerts })
 }
 
 /// Returns the ends in the order of the batch, because the streak of failures depends on it.

@@ -27,8 +27,8 @@ use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
 use crate::store::sql::response::{body_text, headers_text, without_nul};
-use crate::store::{Committed, Completion, Fate, StoreErrorKind};
-use ending::{Manner, Settled, settle};
+use crate::store::{Committed, Completion, CompletionResult, StoreErrorKind};
+use ending::{LockManner, SettledBatch, settle};
 
 /// The approximate maximum size, in bytes, of the responses in one statement.
 const ROUND_BYTES: usize = 4_194_304;
@@ -38,13 +38,13 @@ pub(super) async fn commit(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: Arc<[Completion]>,
-    manner: Manner,
+    manner: LockManner,
 ) -> SqlResult<Committed> {
-    let fates = vec![Fate::Lost; completions.len()];
+    let fates = vec![CompletionResult::Lost; completions.len()];
     let mut committed = Committed { fates, ..Committed::default() };
-    let Settled { endings, busy, alerts } = settle(connection, &completions, manner).await?;
+    let SettledBatch { endings, busy, alerts } = settle(connection, &completions, manner).await?;
     for place in busy {
-        committed.fates[place] = Fate::Busy;
+        committed.fates[place] = CompletionResult::Busy;
     }
     for ending in &endings {
         ending.note(ending.place, &mut committed);

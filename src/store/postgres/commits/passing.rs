@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use sqlx::PgConnection;
 
-use super::batch::{LockedState, RUNNING, Rows, STATES};
+use super::batch::{LockedState, RUNNING, STATES, StoredRows};
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::sql::ending::{Ending, RunningJob};
@@ -32,16 +32,16 @@ const FREE_WAITING: &str = "
     ORDER BY id FOR UPDATE SKIP LOCKED";
 
 /// The places in a batch of the ends that have to wait for locked rows.
-pub(in crate::store::postgres) type Busy = HashSet<usize>;
+pub(in crate::store::postgres) type BusyPlaces = HashSet<usize>;
 
 /// Locks the rows of a batch that are free. Returns them, and the places that have to wait for the
 /// others.
 pub(in crate::store::postgres) async fn lock_free(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> SqlResult<(Rows, Busy)> {
-    let rows = Rows::read(connection, completions, &FREE_STATES, &FREE_RUNNING).await?;
-    let all = Rows::read(connection, completions, &ALL_STATES, RUNNING).await?;
+) -> SqlResult<(StoredRows, BusyPlaces)> {
+    let rows = StoredRows::read(connection, completions, &FREE_STATES, &FREE_RUNNING).await?;
+    let all = StoredRows::read(connection, completions, &ALL_STATES, RUNNING).await?;
     let free: HashSet<ScheduleId> = rows.states.iter().map(|state| state.schedule).collect();
     let there: HashSet<ScheduleId> = all.states.iter().map(|state| state.schedule).collect();
     let locked: HashSet<usize> = rows.running.iter().map(|row| row.place).collect();
@@ -60,13 +60,13 @@ pub(in crate::store::postgres) async fn lock_followers(
     connection: &mut PgConnection,
     states: &[LockedState],
     endings: &[Ending],
-) -> SqlResult<Busy> {
+) -> SqlResult<BusyPlaces> {
     let ended: HashSet<JobId> =
         endings.iter().filter_map(Ending::ended).map(|ended| ended.job).collect();
     let follows = |state: &&LockedState| state.active.is_some_and(|active| ended.contains(&active));
     let held: Vec<JobId> = states.iter().filter(follows).filter_map(|state| state.held).collect();
     if held.is_empty() {
-        return Ok(Busy::new());
+        return Ok(BusyPlaces::new());
     }
     let mut read = async |query| -> SqlResult<HashSet<JobId>> {
         let query = sqlx::query_scalar(query).bind(&held);

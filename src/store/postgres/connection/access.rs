@@ -6,10 +6,10 @@ use std::time::Duration;
 use sqlx::{ConnectOptions, Connection as _, Executor};
 
 use super::options::options;
-use super::pool::{PoolWork, PostgresConnections, Within};
+use super::pool::{PoolWork, PostgresConnections, WorkBounds};
 use crate::domain::AccountId;
 use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
-use crate::store::sql::access::{Access, AdapterShared, Database, Scope};
+use crate::store::sql::access::{Access, AdapterShared, Database, WorkScope};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
@@ -40,7 +40,8 @@ impl Database for PostgresStore {
 
     async fn run_with_history(&self, work: SlottedWork) -> SqlResult<()> {
         let work = on_pool(work);
-        self.run_with_days(&self.api, Within::Transaction, move |connection| work(connection)).await
+        self.run_with_days(&self.api, WorkBounds::Transaction, move |connection| work(connection))
+            .await
     }
 
     async fn fence_plan(&self, operation: &'static str, account: AccountId) -> Result<()> {
@@ -86,16 +87,16 @@ fn without_limit(work: SlottedWork) -> PoolWork {
 impl Access for PostgresConnections {
     const DIALECT: Dialect = Dialect::Postgres;
 
-    async fn run(&self, scope: Scope, _: usize, work: SlottedWork) -> SqlResult<()> {
+    async fn run(&self, scope: WorkScope, _: usize, work: SlottedWork) -> SqlResult<()> {
         let within = match scope {
-            Scope::PatientRead => {
+            WorkScope::PatientRead => {
                 let work = without_limit(work);
-                return self.run_patiently(PATIENCE, Within::Transaction, work).await;
+                return self.run_patiently(PATIENCE, WorkBounds::Transaction, work).await;
             }
-            Scope::Read | Scope::Statement => Within::Statement,
-            Scope::Snapshot => Within::Snapshot,
-            Scope::Transaction => Within::Transaction,
-            Scope::ImpatientTransaction => Within::Impatience,
+            WorkScope::Read | WorkScope::Statement => WorkBounds::Statement,
+            WorkScope::Snapshot => WorkBounds::Snapshot,
+            WorkScope::Transaction => WorkBounds::Transaction,
+            WorkScope::ImpatientTransaction => WorkBounds::Impatience,
         };
         self.run_work(within, on_pool(work)).await
     }

@@ -39,7 +39,7 @@ const SETUP: &str = "
               AND NOT relispartition AND NOT pg_has_role(relowner, 'USAGE')) AS foreign_tables,
            pg_database_size(current_database()) AS bytes";
 
-struct Setup {
+struct ServerSetup {
     connections: i64,
     reserved: i64,
     locks: i64,
@@ -54,7 +54,7 @@ struct Setup {
 }
 
 read_rows! {
-    Setup {
+    ServerSetup {
         connections, reserved, locks, fsync, read_only, may_create, others, foreign_tables, bytes,
     }
 }
@@ -96,7 +96,7 @@ async fn ask(
     let version: String =
         sqlx::query_scalar("SHOW server_version").fetch_one(&mut *connection).await?;
     let (round_trip, ahead_ms) = time(connection, clock).await?;
-    let setup: Setup = sqlx::query_as(SETUP).fetch_one(&mut *connection).await?;
+    let setup: ServerSetup = sqlx::query_as(SETUP).fetch_one(&mut *connection).await?;
     let mut findings = vec![
         of_version(number, &version),
         of_speed(round_trip),
@@ -165,7 +165,7 @@ fn of_clock(ahead_ms: i64) -> Finding {
     Finding::good(format!("the clocks are {} ms apart", ahead_ms.unsigned_abs()))
 }
 
-fn of_rights(setup: &Setup) -> Finding {
+fn of_rights(setup: &ServerSetup) -> Finding {
     if setup.read_only {
         return Finding::failure(
             "the server is read-only: name the primary, not a replica that follows it",
@@ -185,7 +185,7 @@ fn of_rights(setup: &Setup) -> Finding {
 }
 
 /// Checks that all replicas find connections, and one more that replaces another during an upgrade.
-fn of_connections(setup: &Setup, settings: &PostgresSettings, replicas: u32) -> Finding {
+fn of_connections(setup: &ServerSetup, settings: &PostgresSettings, replicas: u32) -> Finding {
     let PostgresSettings { api_connections, scheduler_connections, executor_connections, .. } =
         settings;
     let each = i64::from(api_connections + scheduler_connections + executor_connections);
@@ -211,7 +211,7 @@ fn of_connections(setup: &Setup, settings: &PostgresSettings, replicas: u32) -> 
 }
 
 /// Checks settings that are usually right, and reports only those that are not.
-fn of_setup(setup: &Setup) -> Vec<Finding> {
+fn of_setup(setup: &ServerSetup) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !setup.fsync {
         findings.push(Finding::warning(
@@ -237,8 +237,8 @@ mod tests {
     use super::*;
     use crate::domain::finding::Grade;
 
-    fn setup(connections: i64) -> Setup {
-        Setup {
+    fn setup(connections: i64) -> ServerSetup {
+        ServerSetup {
             connections,
             reserved: 3,
             locks: 64,
@@ -273,10 +273,10 @@ mod tests {
     fn missing_rights_are_told_with_a_remedy() {
         assert_eq!(of_version(120_022, "12.22").grade, Grade::Failure);
         assert_eq!(of_version(130_000, "13.0").grade, Grade::Good);
-        let read_only = of_rights(&Setup { read_only: true, ..setup(100) });
+        let read_only = of_rights(&ServerSetup { read_only: true, ..setup(100) });
         assert!(read_only.text.contains("name the primary"), "{}", read_only.text);
         let foreign = Some("jobs".to_owned());
-        let foreign = of_rights(&Setup { foreign_tables: foreign, ..setup(100) });
+        let foreign = of_rights(&ServerSetup { foreign_tables: foreign, ..setup(100) });
         assert_eq!((foreign.grade, foreign.text.contains("(jobs)")), (Grade::Failure, true));
         assert_eq!(of_speed(Duration::from_millis(11)).grade, Grade::Warning);
         assert_eq!(of_clock(-500).grade, Grade::Good);

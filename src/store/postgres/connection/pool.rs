@@ -34,7 +34,7 @@ const TRIES: u32 = 4;
 
 /// The scope in which work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::postgres) enum Within {
+pub(in crate::store::postgres) enum WorkBounds {
     /// A single statement without a transaction.
     Statement,
     /// A transaction. The rows that it locks are read as they are after the lock.
@@ -72,7 +72,7 @@ impl PostgresConnections {
     pub(in crate::store::postgres) async fn run<T, W>(
         &self,
         operation: &'static str,
-        within: Within,
+        within: WorkBounds,
         work: W,
     ) -> Result<T>
     where
@@ -85,7 +85,7 @@ impl PostgresConnections {
     /// Runs work like [`run`](Self::run), for callers that handle the failure themselves.
     pub(in crate::store::postgres) async fn try_run<T, W>(
         &self,
-        within: Within,
+        within: WorkBounds,
         work: W,
     ) -> SqlResult<T>
     where
@@ -99,7 +99,7 @@ impl PostgresConnections {
     pub(in crate::store::postgres) async fn patiently<T, W>(
         &self,
         patience: Duration,
-        within: Within,
+        within: WorkBounds,
         work: W,
     ) -> SqlResult<T>
     where
@@ -117,7 +117,7 @@ impl PostgresConnections {
     }
 
     /// Runs work that keeps its result.
-    pub(super) async fn run_work(&self, within: Within, work: PoolWork) -> SqlResult<()> {
+    pub(super) async fn run_work(&self, within: WorkBounds, work: PoolWork) -> SqlResult<()> {
         self.run_patiently(PATIENCE, within, work).await
     }
 
@@ -125,7 +125,7 @@ impl PostgresConnections {
     pub(super) async fn run_patiently(
         &self,
         patience: Duration,
-        within: Within,
+        within: WorkBounds,
         work: PoolWork,
     ) -> SqlResult<()> {
         if self.tasks.stopping().is_cancelled() {
@@ -161,7 +161,7 @@ async fn run_on(
     pool: PgPool,
     whose: Pool,
     patience: Duration,
-    within: Within,
+    within: WorkBounds,
     work: PoolWork,
     caller: oneshot::Sender<SqlResult<()>>,
 ) {
@@ -183,7 +183,7 @@ async fn run_on(
             put_back(connection).await;
         }
     };
-    if outcome.is_err() && within == Within::Statement {
+    if outcome.is_err() && within == WorkBounds::Statement {
         // The server reports an error before it releases the locks, so the caller gets it after the
         // return of the connection, which waits for the server. Work in a transaction was rolled
         // back already.
@@ -200,7 +200,7 @@ async fn run_on(
 async fn work_on(
     mut connection: PoolConnection<Postgres>,
     patience: Duration,
-    within: Within,
+    within: WorkBounds,
     work: &PoolWork,
 ) -> (SqlResult<()>, Option<PoolConnection<Postgres>>) {
     let mut tries = 1;
@@ -219,14 +219,14 @@ async fn work_on(
     }
 }
 
-async fn once(connection: &mut PgConnection, within: Within, work: &PoolWork) -> SqlResult<()> {
+async fn once(connection: &mut PgConnection, within: WorkBounds, work: &PoolWork) -> SqlResult<()> {
     let mut transaction = match within {
-        Within::Statement => return work(connection).await,
-        Within::Transaction => connection.begin().await?,
-        Within::Impatience => {
+        WorkBounds::Statement => return work(connection).await,
+        WorkBounds::Transaction => connection.begin().await?,
+        WorkBounds::Impatience => {
             connection.begin_with("BEGIN; SET LOCAL lock_timeout = '250ms'").await?
         }
-        Within::Snapshot => {
+        WorkBounds::Snapshot => {
             connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?
         }
     };

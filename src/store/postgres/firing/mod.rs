@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{PostgresStore, Within};
+use super::{PostgresStore, WorkBounds};
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::contract::firing::check;
@@ -17,7 +17,7 @@ use crate::store::sql::access::Access;
 use crate::store::sql::rows::read_rows;
 use crate::store::sql::{self, firing};
 use crate::store::{Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result};
-use fire::{Order, fire, is_one_statement};
+use fire::{FiringOrder, fire, is_one_statement};
 
 read_rows! {
     Candidate {
@@ -72,7 +72,7 @@ impl FiringStore for PostgresStore {
     ) -> Result<Vec<Candidate>> {
         let (shards, ids): (Vec<ShardId>, Vec<ScheduleId>) = ids.iter().copied().unzip();
         let wanted = Arc::new((shards, ids));
-        let rows = self.scheduler.run("candidates", Within::Statement, move |connection| {
+        let rows = self.scheduler.run("candidates", WorkBounds::Statement, move |connection| {
             let wanted = wanted.clone();
             Box::pin(async move {
                 let query = sqlx::query_as(CANDIDATES);
@@ -94,7 +94,7 @@ impl FiringStore for PostgresStore {
 
     async fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Result<Fired> {
         let (fences, definitions) = (fences.into(), Arc::default());
-        let order = Order { fences, now, claim: None, firings: firings.into(), definitions };
+        let order = FiringOrder { fences, now, claim: None, firings: firings.into(), definitions };
         Ok(self.fire_order("fire", order).await?.0)
     }
 
@@ -107,18 +107,22 @@ impl FiringStore for PostgresStore {
         let definitions =
             Arc::new(self.definitions.cached(firings.iter().map(|firing| firing.version)));
         let (now, claim, firings) = (claim.now, Some(*claim), firings.into());
-        let order = Order { fences: fences.into(), now, claim, firings, definitions };
+        let order = FiringOrder { fences: fences.into(), now, claim, firings, definitions };
         self.fire_order("fire_and_claim", order).await
     }
 }
 
 impl PostgresStore {
-    async fn fire_order(&self, operation: &'static str, order: Order) -> Result<(Fired, Claims)> {
+    async fn fire_order(
+        &self,
+        operation: &'static str,
+        order: FiringOrder,
+    ) -> Result<(Fired, Claims)> {
         let firings = &order.firings;
         check(&order.fences, order.now, firings)?;
         let within = match is_one_statement(firings) {
-            true => Within::Statement,
-            false => Within::Transaction,
+            true => WorkBounds::Statement,
+            false => WorkBounds::Transaction,
         };
         let (corrupt_rows, definitions) =
             (self.shared.corrupt_rows.clone(), order.definitions.clone());

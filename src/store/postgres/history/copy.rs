@@ -11,11 +11,11 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::partitions::days_of;
 use crate::store::postgres::connection::others::no_other_session;
-use crate::store::postgres::{PostgresStore, Within, failed_in};
+use crate::store::postgres::{PostgresStore, WorkBounds, failed_in};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::shards::set_up;
-use crate::store::transfer::copy::{NextTicks, Page, RowKey, Table, row_count};
+use crate::store::transfer::copy::{CopiedPage, NextTicks, RowKey, Table, row_count};
 use crate::store::{Result, StoreErrorKind};
 
 /// The time limit of writing a page.
@@ -32,7 +32,7 @@ impl PostgresStore {
     /// `Unavailable` if another process uses it.
     pub async fn begin_copy(&self, installation: u32, shards: u16) -> Result<()> {
         self.api
-            .run("begin_copy", Within::Transaction, move |connection| {
+            .run("begin_copy", WorkBounds::Transaction, move |connection| {
                 Box::pin(begin(connection, installation.into(), shards))
             })
             .await
@@ -43,14 +43,14 @@ impl PostgresStore {
     ///
     /// # Errors
     /// `Rejected` if one of the rows cannot be written. Then none of the page is written.
-    pub async fn put_page(&self, table: Table, page: &Page, shards: u16) -> Result<u64> {
+    pub async fn put_page(&self, table: Table, page: &CopiedPage, shards: u16) -> Result<u64> {
         let failed = failed_in("put_page");
         if matches!(table, Table::Jobs | Table::Attempts) {
             let days = days_of(page.rows.iter().map(|row| row.key.job()));
             self.make_days(days).await.map_err(&failed)?;
         }
         let (rows, ends) = (page.json(shards), (page.after, page.until));
-        let put = self.api.patiently(PAGE_PATIENCE, Within::Transaction, move |connection| {
+        let put = self.api.patiently(PAGE_PATIENCE, WorkBounds::Transaction, move |connection| {
             Box::pin(put(connection, table, rows.clone(), ends))
         });
         put.await.map_err(&failed)
@@ -67,7 +67,7 @@ impl PostgresStore {
         ticks: NextTicks,
     ) -> Result<(Vec<u64>, NextTicks)> {
         let expected: Vec<_> = expected.to_vec();
-        let end = self.api.patiently(COUNT_PATIENCE, Within::Transaction, move |connection| {
+        let end = self.api.patiently(COUNT_PATIENCE, WorkBounds::Transaction, move |connection| {
             Box::pin(end(connection, expected.clone(), ticks))
         });
         end.await.map_err(failed_in("end_copy"))
@@ -79,7 +79,7 @@ impl PostgresStore {
     /// `Unavailable` while a copy into it is not complete.
     pub async fn take_into_use(&self) -> Result<()> {
         self.scheduler
-            .run("take_into_use", Within::Transaction, |connection| {
+            .run("take_into_use", WorkBounds::Transaction, |connection| {
                 Box::pin(async move {
                     connection.execute(LOCK).await?;
                     connection

@@ -12,8 +12,8 @@ use super::{PostgresStore, failed_in};
 use crate::domain::Timestamp;
 use crate::store::sql::access::Access;
 use crate::store::sql::fault::Fault;
-use crate::store::sql::upkeep::Upkept;
-use crate::store::{Result, StoreErrorKind, Upkeep, sql};
+use crate::store::sql::upkeep::DatabaseUpkeep;
+use crate::store::{PrunedRows, Result, StoreErrorKind, sql};
 use crate::telemetry::metrics::PARTITIONS_AHEAD_SECONDS;
 use partitions::days_around;
 
@@ -21,7 +21,7 @@ const READ_ONLY: &str = "
     SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean";
 const TIME: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-impl Upkept for PostgresStore {
+impl DatabaseUpkeep for PostgresStore {
     async fn check_writable(&self) -> Result<()> {
         let (is_read_only,): (bool,) = self.scheduler.one("ping", sql::query_as(READ_ONLY)).await?;
         if is_read_only {
@@ -44,7 +44,7 @@ impl Upkept for PostgresStore {
         Ok(())
     }
 
-    async fn prune_history(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
+    async fn prune_history(&self, before: Timestamp, limit: u32) -> Result<PrunedRows> {
         self.prune_days_and_rows(before, limit).await.map_err(failed_in("prune"))
     }
 }

@@ -10,14 +10,14 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::partitions::{Day, existing, lock};
 use crate::domain::{JobId, Timestamp};
-use crate::store::postgres::{PostgresStore, Within};
+use crate::store::postgres::{PostgresStore, WorkBounds};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sql::maintenance::is_alone;
 use crate::store::sql::values::key_from;
-use crate::store::{StoreErrorKind, Upkeep};
+use crate::store::{PrunedRows, StoreErrorKind};
 use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 
 /// The number of past days that are never dropped. A tick that may still fire is newer, so no job
@@ -37,7 +37,7 @@ impl PostgresStore {
         &self,
         before: Timestamp,
         limit: u32,
-    ) -> SqlResult<Upkeep> {
+    ) -> SqlResult<PrunedRows> {
         let present = Timestamp::from_millis(self.present.load(Ordering::Relaxed));
         let oldest_kept = Day::of(present).plus(-DROPPED_DAYS);
         let dropped = self.drop_days(before, oldest_kept).await?;
@@ -46,7 +46,7 @@ impl PostgresStore {
         let bound = if droppable_soon { Day::of(before).start() } else { before };
         let mut pruned = self
             .scheduler
-            .try_run(Within::Transaction, move |connection| {
+            .try_run(WorkBounds::Transaction, move |connection| {
                 Box::pin(prune(connection, before, bound, limit))
             })
             .await?;
@@ -59,14 +59,14 @@ impl PostgresStore {
     async fn drop_days(&self, before: Timestamp, oldest_kept: Day) -> SqlResult<u64> {
         let days = self
             .scheduler
-            .try_run(Within::Statement, |connection| Box::pin(existing(connection)))
+            .try_run(WorkBounds::Statement, |connection| Box::pin(existing(connection)))
             .await?;
         let end = Day::of(before).min(oldest_kept);
         let (mut dropped, mut held) = (0, 0);
         for day in days.into_iter().filter(|day| *day < end) {
             match self.drop_day(day, before).await? {
-                Drop::Dropped => dropped += 1,
-                Drop::Held => held += 1,
+                DayDrop::Dropped => dropped += 1,
+                DayDrop::Held => held += 1,
             }
         }
         HISTORY_DAYS_HELD.set(held);
@@ -75,29 +75,32 @@ impl PostgresStore {
 
     /// Drops a day if all of its jobs ended before `before`. If other transactions use its tables,
     /// the day is kept until a later round.
-    async fn drop_day(&self, day: Day, before: Timestamp) -> SqlResult<Drop> {
+    async fn drop_day(&self, day: Day, before: Timestamp) -> SqlResult<DayDrop> {
         let present = self.present.load(Ordering::Relaxed);
         let mut looked = self.late_days.lock().await;
         looked.retain(|_, at| present.saturating_sub(*at) < LOOK_AGAIN_MS);
         if looked.contains_key(&day) {
-            return Ok(Drop::Held);
+            return Ok(DayDrop::Held);
         }
-        let found = self.scheduler.patiently(PATIENCE, Within::Transaction, move |connection| {
-            Box::pin(look_through(connection, day, before))
-        });
+        let found =
+            self.scheduler.patiently(PATIENCE, WorkBounds::Transaction, move |connection| {
+                Box::pin(look_through(connection, day, before))
+            });
         match found.await? {
             DayCheck::Over => {}
-            DayCheck::Unfinished => return Ok(Drop::Held),
+            DayCheck::Unfinished => return Ok(DayDrop::Held),
             DayCheck::Late => {
                 tracing::info!(%day, "a day of history is kept longer: one of its jobs ended late");
                 looked.insert(day, present);
-                return Ok(Drop::Held);
+                return Ok(DayDrop::Held);
             }
         }
         for _ in 0..TRIES {
             let dropped = self
                 .scheduler
-                .try_run(Within::Transaction, move |connection| Box::pin(drop_it(connection, day)))
+                .try_run(WorkBounds::Transaction, move |connection| {
+                    Box::pin(drop_it(connection, day))
+                })
                 .await;
             match dropped {
                 Err(fault)
@@ -108,16 +111,16 @@ impl PostgresStore {
                 {
                     tracing::debug!(%day, error = %fault, "cannot drop a day of history now");
                 }
-                Ok(()) => return Ok(Drop::Dropped),
+                Ok(()) => return Ok(DayDrop::Dropped),
                 Err(fault) => return Err(fault),
             }
         }
-        Ok(Drop::Held)
+        Ok(DayDrop::Held)
     }
 }
 
 /// The result of dropping a day.
-enum Drop {
+enum DayDrop {
     Dropped,
     /// It is kept for now.
     Held,
@@ -184,9 +187,9 @@ async fn prune(
     before: Timestamp,
     bound: Timestamp,
     limit: u32,
-) -> SqlResult<Upkeep> {
+) -> SqlResult<PrunedRows> {
     if !is_alone(&mut Connection::from(&mut *connection), "prune history").await? {
-        return Ok(Upkeep::default());
+        return Ok(PrunedRows::default());
     }
     let jobs = prune_jobs(connection, before, bound, limit).await?;
     let skips = sqlx::query(
@@ -206,7 +209,7 @@ async fn prune(
         .execute(connection)
         .await?
         .rows_affected();
-    Ok(Upkeep { days: 0, jobs, skips, versions })
+    Ok(PrunedRows { days: 0, jobs, skips, versions })
 }
 
 /// Removes retired versions that no job uses. Looks only at jobs from before the version was

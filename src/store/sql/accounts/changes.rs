@@ -9,7 +9,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::query::Query;
 use crate::store::sql::{self, audit, signing};
-use crate::store::{Account, Usage, WriteContext};
+use crate::store::{Account, AccountUsage, WriteContext};
 
 /// Stores an account. Returns `false` if the name is taken.
 pub(in crate::store) async fn insert_account(
@@ -141,8 +141,8 @@ pub(in crate::store) fn counted(id: AccountId, now: Timestamp) -> Query<ObjectCo
 
 pub(in crate::store) fn used(
     (schedules, keys, channels, reserved, quota_exhausted_at): ObjectCounts,
-) -> Usage {
-    Usage {
+) -> AccountUsage {
+    AccountUsage {
         schedules: schedules.unsigned_abs(),
         keys: keys.unsigned_abs(),
         channels: channels.unsigned_abs(),

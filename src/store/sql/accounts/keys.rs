@@ -8,7 +8,7 @@ use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
-use crate::store::{KeyCreated, NewKey, Rotated, Rotation, WriteContext};
+use crate::store::{KeyCreated, NewKey, Rotation, RotationResult, WriteContext};
 
 /// Counts the keys of the account that are neither revoked nor expired.
 async fn working_keys(connection: &mut Connection<'_>, write: WriteContext) -> SqlResult<u64> {
@@ -58,7 +58,7 @@ pub(in crate::store) async fn rotate_key(
     connection: &mut Connection<'_>,
     write: WriteContext,
     rotation: Rotation,
-) -> SqlResult<Rotated> {
+) -> SqlResult<RotationResult> {
     lock(connection, write.account).await?;
     let works: bool = sql::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM api_keys WHERE id = $1 AND account_id = $2
@@ -70,10 +70,10 @@ pub(in crate::store) async fn rotate_key(
     .fetch_one(&mut *connection)
     .await?;
     if !works {
-        return Ok(Rotated::NotFound);
+        return Ok(RotationResult::NotFound);
     }
     if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
-        return Ok(Rotated::TooMany);
+        return Ok(RotationResult::TooMany);
     }
     sql::query(
         "INSERT INTO api_keys
@@ -99,7 +99,7 @@ pub(in crate::store) async fn rotate_key(
     .execute(&mut *connection)
     .await?;
     audit::record(connection, write, Action::KeyRotated, [rotation.objects()]).await?;
-    Ok(Rotated::Done)
+    Ok(RotationResult::Done)
 }
 
 pub(in crate::store) async fn revoke_key(

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
 use super::access::{Access, Database, call};
-use super::batch_rows::{Of, batch_row, json};
+use super::batch_rows::{ColumnType, batch_row, json};
 use super::connection::Connection;
 use super::fault::SqlResult;
 use super::hex::Hex;
@@ -16,8 +16,8 @@ use super::rows::account_columns;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
 use crate::store::{
-    Account, AccountStore, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotated, Rotation, Usage,
-    WriteContext, sql,
+    Account, AccountStore, AccountUsage, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotation,
+    RotationResult, WriteContext, sql,
 };
 
 pub(in crate::store) use changes::insert_account;
@@ -40,7 +40,7 @@ impl<D: Database> AccountStore for D {
         self.api().optional("account", sql::query_as(query).bind(id)).await
     }
 
-    async fn usage(&self, id: AccountId, now: Timestamp) -> Result<Usage> {
+    async fn usage(&self, id: AccountId, now: Timestamp) -> Result<AccountUsage> {
         self.api().one("usage", changes::counted(id, now)).await.map(changes::used)
     }
 
@@ -71,7 +71,7 @@ impl<D: Database> AccountStore for D {
     }
 
     async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>> {
-        let known_plan = D::DIALECT.among("plan", Of::Text, "$1");
+        let known_plan = D::DIALECT.among("plan", ColumnType::Text, "$1");
         let query = format!(
             "SELECT DISTINCT plan FROM accounts WHERE NOT ({known_plan})
              ORDER BY plan LIMIT 20"
@@ -92,7 +92,11 @@ impl<D: Database> AccountStore for D {
         self.api().all("keys", query.bind(account)).await
     }
 
-    async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<Rotated> {
+    async fn rotate_key(
+        &self,
+        write: &WriteContext,
+        rotation: &Rotation,
+    ) -> Result<RotationResult> {
         self.api().transaction("rotate_key", call(keys::rotate_key, (*write, *rotation))).await
     }
 

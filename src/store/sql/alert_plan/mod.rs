@@ -10,7 +10,8 @@ use super::alert_items::{
 };
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::grouping::{
-    Flow, GroupingRules, GroupingVerdict, IncidentMember, IncidentState, Judgement, concerns_host,
+    AlertFlow, GroupingRules, GroupingVerdict, IncidentMember, IncidentState, Judgement,
+    concerns_host,
 };
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
@@ -273,10 +274,10 @@ impl AlertPlan {
         channel.changed = true;
         let flow = channel.flow.take(now, &rules);
         match (flow, channel.digest) {
-            (Flow::Send, _) => DeliveryState::Due(now.max(channel.paused_until)),
-            (Flow::JoinDigest, Some(digest)) => DeliveryState::Merged(digest),
-            (Flow::JoinDigest, None) => self.begin_digest(id, account, object, now),
-            (Flow::BeginDigest { due }, _) => self.begin_digest(id, account, object, due),
+            (AlertFlow::Send, _) => DeliveryState::Due(now.max(channel.paused_until)),
+            (AlertFlow::JoinDigest, Some(digest)) => DeliveryState::Merged(digest),
+            (AlertFlow::JoinDigest, None) => self.begin_digest(id, account, object, now),
+            (AlertFlow::BeginDigest { due }, _) => self.begin_digest(id, account, object, due),
         }
     }
 

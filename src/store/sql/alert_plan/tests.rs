@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::domain::JobId;
-use crate::domain::alert::grouping::{ChannelFlow, Stage};
+use crate::domain::alert::grouping::{ChannelFlow, IncidentStage};
 use crate::store::sql::alert_plan::*;
 
 const RULES: GroupingRules = GroupingRules {
@@ -161,7 +161,7 @@ fn held_and_new_events_are_merged_alike() {
     assert_eq!((third.opened, third.merged_held), (1, 2));
     assert_eq!(third.merged, [(id, AccountId::new(ms(0), 1), opening)]);
     let known = &third.incidents[&(channel(1), HOST)];
-    assert_eq!((known.opening, known.state.stage), (Some(opening), Stage::Open));
+    assert_eq!((known.opening, known.state.stage), (Some(opening), IncidentStage::Open));
     assert_eq!((known.state.schedules, known.names.len()), (4, 4));
 }
 

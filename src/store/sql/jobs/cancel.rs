@@ -8,7 +8,7 @@ use crate::domain::job::JobStatus;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::sql::account_lock::admit;
-use crate::store::sql::batch_rows::{Of, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::ending::EndedJob;
 use crate::store::sql::fault::SqlResult;
@@ -100,7 +100,7 @@ pub(in crate::store::sql) async fn end_jobs_of(
     end_waiting(connection, write, &waiting, "the schedule was deleted").await?;
     let forbid = format!(
         "UPDATE runs SET stop = 1, updated_at = $3 WHERE {} AND account_id = $2 AND stop < 1",
-        dialect.among("id", Of::Id, "$1")
+        dialect.among("id", ColumnType::Id, "$1")
     );
     sql::query(AssertSqlSafe(forbid))
         .bind(json_ids(running.into_iter().map(|(job, _)| job.to_bytes())))
@@ -122,7 +122,7 @@ async fn end_waiting(
     }
     let dialect = connection.dialect();
     let jobs = json_ids(jobs.iter().map(|job| job.to_bytes()));
-    let among = dialect.among("r.id", Of::Id, "$1");
+    let among = dialect.among("r.id", ColumnType::Id, "$1");
     let record = format!(
         "{} WHERE {among} AND r.account_id = $2 RETURNING id, started_at, completed_at",
         record(dialect)

@@ -13,7 +13,7 @@ use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::sql::job_rows::STATUS;
 use crate::store::sql::rows::StoreRow;
 use crate::store::sql::{self, audit, quotas};
-use crate::store::{NewJob, Retried, StoreErrorKind, Triggered, WriteContext};
+use crate::store::{NewJob, RetryResult, StoreErrorKind, TriggerResult, WriteContext};
 
 /// Creates a job of a schedule.
 pub(super) async fn trigger(
@@ -21,10 +21,10 @@ pub(super) async fn trigger(
     write: WriteContext,
     job: NewJob,
     quota: Option<u64>,
-) -> SqlResult<Triggered> {
+) -> SqlResult<TriggerResult> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let triggered = create(connection, write, job, Trigger::Manual, quota).await?;
-    if matches!(triggered, Triggered::Created(_)) {
+    if matches!(triggered, TriggerResult::Created(_)) {
         let action = Action::ScheduleTriggered;
         audit::record_making(connection, write, action, job.schedule, job.id).await?;
     }
@@ -38,25 +38,25 @@ pub(super) async fn retry(
     of: JobId,
     id: JobId,
     quota: Option<u64>,
-) -> SqlResult<Retried> {
+) -> SqlResult<RetryResult> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
     let found = sql::query_as(STATUS).bind(of).bind(write.account);
     let found: Option<(JobStatus, ScheduleId)> = found.fetch_optional(connection).await?;
     let Some((status, schedule)) = found else {
-        return Ok(Retried::NotFound);
+        return Ok(RetryResult::NotFound);
     };
     if !status.is_final() {
-        return Ok(Retried::Unfinished);
+        return Ok(RetryResult::Unfinished);
     }
     let job = NewJob { id, schedule };
     let ticket = match create(connection, write, job, Trigger::Retry, quota).await? {
-        Triggered::Created(ticket) => ticket,
-        Triggered::NoSuchSchedule => return Ok(Retried::ScheduleGone),
-        Triggered::UsedUp(used_up) => return Ok(Retried::UsedUp(used_up)),
-        Triggered::Uncounted => return Ok(Retried::Uncounted),
+        TriggerResult::Created(ticket) => ticket,
+        TriggerResult::NoSuchSchedule => return Ok(RetryResult::ScheduleGone),
+        TriggerResult::UsedUp(used_up) => return Ok(RetryResult::UsedUp(used_up)),
+        TriggerResult::Uncounted => return Ok(RetryResult::Uncounted),
     };
     audit::record_making(connection, write, Action::JobRetried, of, id).await?;
-    Ok(Retried::Created(ticket))
+    Ok(RetryResult::Created(ticket))
 }
 
 /// Creates a job. A separate statement locks the schedule's row, so that the next one sees the
@@ -68,13 +68,13 @@ async fn create(
     job: NewJob,
     trigger: Trigger,
     quota: Option<u64>,
-) -> SqlResult<Triggered> {
+) -> SqlResult<TriggerResult> {
     let lock = connection.dialect().shared_lock();
     let lock = format!("SELECT 1 FROM schedules WHERE id = $1 AND account_id = $2 {lock}");
     let lock = sql::query_scalar(AssertSqlSafe(lock)).bind(job.schedule).bind(write.account);
     let locked: Option<i32> = lock.fetch_optional(connection).await?;
     if locked.is_none() {
-        return Ok(Triggered::NoSuchSchedule);
+        return Ok(TriggerResult::NoSuchSchedule);
     }
     if let Some(quota) = quota
         && let Some(refused) = quotas::take_one(connection, write, quota).await?
@@ -92,7 +92,7 @@ async fn create(
                  AS host_key",
     );
     let insert = insert.bind(job.id).bind(job.schedule).bind(write.account).bind(trigger);
-    Ok(Triggered::Created(insert.bind(write.now).fetch_one(connection).await?))
+    Ok(TriggerResult::Created(insert.bind(write.now).fetch_one(connection).await?))
 }
 
 /// Creates a job of a schedule in one statement of PostgreSQL. Most calls can use it: it needs no
@@ -125,13 +125,13 @@ const TRIGGER: &str = "
     LEFT JOIN (made AS m JOIN schedule_versions AS v ON v.id = m.version_id) ON true";
 
 /// A row of [`TRIGGER`].
-struct Attempted {
+struct TriggeredRow {
     suspended_at: Option<Timestamp>,
     is_found: bool,
     ticket: Option<Ticket>,
 }
 
-impl<R: StoreRow> FromRow<'_, R> for Attempted {
+impl<R: StoreRow> FromRow<'_, R> for TriggeredRow {
     fn from_row(row: &R) -> sqlx::Result<Self> {
         let wake_at: Option<Timestamp> = row.read("wake_at")?;
         Ok(Self {
@@ -147,8 +147,8 @@ pub(super) async fn trigger_at_once(
     connection: &mut Connection<'_>,
     write: WriteContext,
     job: NewJob,
-) -> SqlResult<Triggered> {
-    let attempted: Option<Attempted> = sql::query_as(faults::statement("trigger", TRIGGER))
+) -> SqlResult<TriggerResult> {
+    let attempted: Option<TriggeredRow> = sql::query_as(faults::statement("trigger", TRIGGER))
         .bind(job.id)
         .bind(job.schedule)
         .bind(write.account)
@@ -163,12 +163,12 @@ pub(super) async fn trigger_at_once(
         .await?;
     judge(attempted.as_ref().map(|attempted| attempted.suspended_at))?;
     match attempted {
-        Some(Attempted { ticket: Some(ticket), .. }) => Ok(Triggered::Created(ticket)),
-        Some(Attempted { is_found: true, .. }) => {
+        Some(TriggeredRow { ticket: Some(ticket), .. }) => Ok(TriggerResult::Created(ticket)),
+        Some(TriggeredRow { is_found: true, .. }) => {
             // The statement waited for the schedule's row, and does not see its new version.
             let message = "the schedule was changed while it was triggered";
             Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::Repeat))
         }
-        _ => Ok(Triggered::NoSuchSchedule),
+        _ => Ok(TriggerResult::NoSuchSchedule),
     }
 }

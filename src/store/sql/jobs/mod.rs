@@ -16,7 +16,8 @@ use crate::domain::job::{Attempt, Job};
 use crate::domain::{AccountId, JobId};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::{
-    Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, Retried, Triggered, WriteContext, sql,
+    Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, RetryResult, TriggerResult,
+    WriteContext, sql,
 };
 
 pub(super) use cancel::end_jobs_of;
@@ -28,7 +29,7 @@ impl<D: Database> JobStore for D {
         write: &WriteContext,
         job: &NewJob,
         quota: Option<u64>,
-    ) -> Result<Triggered> {
+    ) -> Result<TriggerResult> {
         let (write, job) = (*write, *job);
         let is_plain = quota.is_none() && write.idempotency.is_none();
         if is_plain && D::DIALECT == Dialect::Postgres {
@@ -44,7 +45,7 @@ impl<D: Database> JobStore for D {
         of: JobId,
         id: JobId,
         quota: Option<u64>,
-    ) -> Result<Retried> {
+    ) -> Result<RetryResult> {
         self.api().transaction("retry_job", call(create::retry, (*write, of, id, quota))).await
     }
 

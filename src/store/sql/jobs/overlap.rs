@@ -11,7 +11,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::store::sql;
-use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::ending::EndedJob;
 use crate::store::sql::fault::SqlResult;
@@ -70,7 +70,7 @@ async fn start(
              SELECT id FROM runs WHERE {} AND status + 0 = 0 AND wake_at + 0 IS NULL
              ORDER BY id {})
          UPDATE runs SET wake_at = $1, updated_at = $1 WHERE {} RETURNING id",
-        dialect.among("id", Of::Id, "$2"),
+        dialect.among("id", ColumnType::Id, "$2"),
         dialect.removal_lock(),
         dialect.one_of("id", "SELECT id FROM held")
     );

@@ -5,7 +5,7 @@ use sqlx::AssertSqlSafe;
 use crate::domain::JobId;
 use crate::domain::ticket::Ticket;
 use crate::store::sql;
-use crate::store::sql::batch_rows::{Of, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 
@@ -17,7 +17,7 @@ pub(in crate::store) fn read(dialect: Dialect) -> String {
          FROM runs AS j {} schedule_versions AS v ON v.id = j.version_id
          WHERE {} AND j.status + 0 = 0 AND j.wake_at + 0 IS NOT NULL",
         dialect.ordered_join(),
-        dialect.among("j.id", Of::Id, "$1")
+        dialect.among("j.id", ColumnType::Id, "$1")
     )
 }
 

@@ -15,7 +15,7 @@ use crate::store::DeliveryClaim;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
 use crate::store::sql::alert_content::{DueDelivery, LOST, SealedDelivery};
-use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
@@ -86,7 +86,7 @@ async fn pick(
 pub(in crate::store) fn due(dialect: Dialect, types_are_full: bool) -> String {
     let of_full = format!(
         "AND NOT EXISTS (SELECT 1 FROM notification_channels AS f WHERE f.id = channel_id AND {})",
-        dialect.among("f.type", Of::Text, "$6")
+        dialect.among("f.type", ColumnType::Text, "$6")
     );
     let of_full = if types_are_full { of_full.as_str() } else { "" };
     let due = |status| {
@@ -97,8 +97,8 @@ pub(in crate::store) fn due(dialect: Dialect, types_are_full: bool) -> String {
                     AND NOT ({}) {of_full}
                     AND account_id NOT IN (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
                   ORDER BY wake_at LIMIT $2) AS status_{status}",
-            dialect.among("channel_id", Of::Id, "$4"),
-            dialect.among("account_id", Of::Id, "$5")
+            dialect.among("channel_id", ColumnType::Id, "$4"),
+            dialect.among("account_id", ColumnType::Id, "$5")
         )
     };
     format!(
@@ -119,7 +119,7 @@ async fn close_digests(connection: &mut Connection<'_>, picked: &[DeliveryId]) -
     let query = format!(
         "SELECT DISTINCT channel_id, account_id FROM notification_deliveries
          WHERE {} AND type = 'digest' AND tries = 0 ORDER BY channel_id",
-        connection.dialect().among("id", Of::Id, "$1")
+        connection.dialect().among("id", ColumnType::Id, "$1")
     );
     let query = sql::query_as(AssertSqlSafe(query));
     let query = query.bind(json_ids(picked.iter().map(|id| id.to_bytes())));
@@ -130,7 +130,7 @@ async fn close_digests(connection: &mut Connection<'_>, picked: &[DeliveryId]) -
         let statement = format!(
             "UPDATE notification_channels SET digest_id = NULL
              WHERE id = $1 AND account_id = $2 AND {}",
-            connection.dialect().among("digest_id", Of::Id, "$3")
+            connection.dialect().among("digest_id", ColumnType::Id, "$3")
         );
         sql::query(AssertSqlSafe(statement))
             .bind(channel)
@@ -153,7 +153,7 @@ async fn lock(
     let locked = format!(
         "SELECT id FROM notification_deliveries
          WHERE {} AND status IN (1, 2) AND wake_at <= $2 ORDER BY id {skip_locked}",
-        connection.dialect().among("id", Of::Id, "$1")
+        connection.dialect().among("id", ColumnType::Id, "$1")
     );
     let locked = sql::query_scalar(AssertSqlSafe(locked))
         .bind(json_ids(picked.iter().map(|id| id.to_bytes())))
@@ -166,7 +166,7 @@ async fn lock(
          FROM notification_deliveries AS d
          LEFT JOIN notification_channels AS c ON c.id = d.channel_id
          WHERE {} ORDER BY d.at, d.id",
-        connection.dialect().among("d.id", Of::Id, "$1")
+        connection.dialect().among("d.id", ColumnType::Id, "$1")
     );
     let query = sql::query_as(AssertSqlSafe(query));
     let query = query.bind(json_ids(locked.iter().map(|id| id.to_bytes())));
@@ -241,7 +241,7 @@ async fn take(
              error_code = CASE WHEN status = 2 THEN $5 ELSE error_code END,
              error_message = CASE WHEN status = 2 THEN $6 ELSE error_message END
          WHERE {}",
-        connection.dialect().among("id", Of::Id, "$1")
+        connection.dialect().among("id", ColumnType::Id, "$1")
     );
     sql::query(AssertSqlSafe(statement))
         .bind(json_ids(taken.iter().map(|delivery| delivery.id.to_bytes())))

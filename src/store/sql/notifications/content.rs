@@ -10,7 +10,7 @@ use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
 use crate::store::sql::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
 use crate::store::sql::alert_plan::NAMES;
-use crate::store::sql::batch_rows::{Of, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::job_rows::job_columns;
@@ -64,7 +64,7 @@ async fn jobs(
     let query = format!(
         "{}{}",
         JOBS.replace("v.body", "NULL AS body"),
-        connection.dialect().among("j.id", Of::Id, "$1")
+        connection.dialect().among("j.id", ColumnType::Id, "$1")
     );
     let query = sql::query_as(AssertSqlSafe(query))
         .bind(json_ids(jobs.iter().map(|id| id.to_bytes())))

@@ -13,7 +13,7 @@ use crate::store::sql::access::{Access, Database, call};
 use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
-    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, Result,
+    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, RelayResult, Result,
     StoredChannel, StoredPreference, TryAllowed, TryEnd, WriteContext,
 };
 
@@ -135,7 +135,12 @@ impl<D: Database> AlertStore for D {
         self.scheduler().read("alert_work", call(super::alert_work, (now,))).await
     }
 
-    async fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Result<Relayed> {
+    async fn relay(
+        &self,
+        now: Timestamp,
+        limit: u32,
+        rules: &GroupingRules,
+    ) -> Result<RelayResult> {
         let relay = call(super::relay, (now, limit, *rules, self.corrupt_rows().clone()));
         self.scheduler().batch("relay", limit as usize, relay).await
     }

@@ -11,7 +11,7 @@ use crate::store::sql;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::alert_rows::{TryOf, status_codes};
 use crate::store::sql::audit;
-use crate::store::sql::batch_rows::{Of, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::paging::shown_total;
@@ -54,12 +54,12 @@ fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
 }
 
 /// The statements that count and list deliveries.
-pub(in crate::store) struct Texts {
+pub(in crate::store) struct DeliveryStatements {
     pub(in crate::store) count: String,
     pub(in crate::store) list: String,
 }
 
-impl Texts {
+impl DeliveryStatements {
     /// Returns the statements of a query, and the ids in its filters, which are the parameters from
     /// the third on.
     pub(in crate::store) fn of(query: &DeliveryQuery) -> (Self, Vec<ChannelId>) {
@@ -92,7 +92,7 @@ pub(in crate::store) async fn deliveries(
     account: AccountId,
     query: DeliveryQuery,
 ) -> SqlResult<DeliveryPage> {
-    let (Texts { count, list }, ids) = Texts::of(&query);
+    let (DeliveryStatements { count, list }, ids) = DeliveryStatements::of(&query);
     let list = sql::query_as(AssertSqlSafe(list)).bind(account);
     let list = list.bind(query.after.unwrap_or(LAST));
     let list = ids.iter().fold(list, |list, id| list.bind(*id));
@@ -145,7 +145,7 @@ async fn add_tries(
         "SELECT delivery_id, number, started_at, completed_at, status_code, error_code,
                 error_message, response
          FROM delivery_tries WHERE account_id = $1 AND {} ORDER BY delivery_id, number",
-        connection.dialect().among("delivery_id", Of::Id, "$2")
+        connection.dialect().among("delivery_id", ColumnType::Id, "$2")
     );
     let ids = json_ids(deliveries.iter().map(|delivery| delivery.id.to_bytes()));
     let query = sql::query_as(AssertSqlSafe(query)).bind(account).bind(ids);

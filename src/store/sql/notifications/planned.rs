@@ -8,7 +8,7 @@ use crate::store::sql;
 use crate::store::sql::alert_items::{DeliveryState, PlannedDelivery, PlannedIncident};
 use crate::store::sql::alert_plan::AlertPlan;
 use crate::store::sql::alert_rows::stage_code;
-use crate::store::sql::batch_rows::{BatchRow, Of, batch_row, json, json_ids};
+use crate::store::sql::batch_rows::{BatchRow, ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
@@ -263,7 +263,9 @@ pub(in crate::store) async fn remove(
     if ids.is_empty() {
         return Ok(());
     }
-    let statement =
-        format!("DELETE FROM {table} WHERE {}", connection.dialect().among(column, Of::Id, "$1"));
+    let statement = format!(
+        "DELETE FROM {table} WHERE {}",
+        connection.dialect().among(column, ColumnType::Id, "$1")
+    );
     sql::query(AssertSqlSafe(statement)).bind(json_ids(ids)).run(connection).await
 }

@@ -12,7 +12,7 @@ use crate::store::contract::preferences::{PreferenceRow, policy_columns};
 use crate::store::sql;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
-use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
@@ -111,7 +111,7 @@ async fn refused(
     let query = format!(
         "SELECT id, verified FROM notification_channels WHERE account_id = $1 AND {}
          ORDER BY id {beside}",
-        connection.dialect().among("id", Of::Id, "$2")
+        connection.dialect().among("id", ColumnType::Id, "$2")
     );
     let query = sql::query_as(AssertSqlSafe(query)).bind(account);
     let query = query.bind(json_ids(channels.iter().map(|id| id.to_bytes())));
@@ -133,7 +133,7 @@ pub(in crate::store) async fn clear_preferences(
     let ids = json_ids(schedules.iter().map(|id| id.to_bytes()));
     // The deletion of a channel changes the tables in the same order, which avoids deadlocks.
     for table in ["notification_preferences", "preference_channels"] {
-        let among = connection.dialect().among("schedule_id", Of::Id, "$2");
+        let among = connection.dialect().among("schedule_id", ColumnType::Id, "$2");
         let statement = format!("DELETE FROM {table} WHERE account_id = $1 AND {among}");
         let query = sql::query(AssertSqlSafe(statement)).bind(account).bind(ids.clone());
         query.execute(&mut *connection).await?;

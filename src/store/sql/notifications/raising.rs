@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sqlx::AssertSqlSafe;
 
-use crate::domain::alert::policy::{JobEnd, Raised, Streak};
+use crate::domain::alert::policy::{JobEnd, RaisedEvent, Streak};
 use crate::domain::job::JobStatus;
 use crate::domain::{EventId, JobId, ScheduleId, Timestamp};
 use crate::store::sql;
@@ -70,8 +70,8 @@ pub(in crate::store) async fn raise(
     insert(connection, &events, &jobs).await
 }
 
-fn event(ending: &Ending, raised: Raised, at: Timestamp, place: usize) -> EventRow {
-    let Raised { kind, failures, wanted } = raised;
+fn event(ending: &Ending, raised: RaisedEvent, at: Timestamp, place: usize) -> EventRow {
+    let RaisedEvent { kind, failures, wanted } = raised;
     let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at).at_place(place);
     EventRow {
         id: Hex(id.to_bytes()),

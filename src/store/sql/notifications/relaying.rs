@@ -13,13 +13,13 @@ use super::planned::{incident_columns, remove, write};
 use crate::domain::alert::grouping::{GroupingRules, IncidentMember};
 use crate::domain::ticket::HostKey;
 use crate::domain::{ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
-use crate::store::Relayed;
+use crate::store::RelayResult;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
 use crate::store::sql::alert_items::{DeliveryState, OutboxEvent, PlannedChannel, PlannedIncident};
 use crate::store::sql::alert_plan::AlertPlan;
 use crate::store::sql::alert_rows::ChannelLock;
-use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
@@ -47,9 +47,9 @@ pub(in crate::store) async fn relay(
     limit: u32,
     rules: GroupingRules,
     corrupt_rows: Arc<CorruptRows>,
-) -> SqlResult<Relayed> {
+) -> SqlResult<RelayResult> {
     if !is_alone(connection, "relay").await? {
-        return Ok(Relayed::default());
+        return Ok(RelayResult::default());
     }
     let query = sql::query_as(EVENTS).bind(i64::from(limit));
     let events: Vec<ReadableRow<EventId, OutboxEvent>> = query.fetch_all(&mut *connection).await?;
@@ -62,15 +62,15 @@ pub(in crate::store) async fn relay(
     Ok(report(&plan, events.len()))
 }
 
-fn report(plan: &AlertPlan, events: usize) -> Relayed {
+fn report(plan: &AlertPlan, events: usize) -> RelayResult {
     let standings = plan.deliveries.iter().map(|planned| planned.standing);
     let standings = standings.chain(plan.released.iter().map(|(_, standing)| *standing));
-    let mut relayed = Relayed {
+    let mut relayed = RelayResult {
         events: events as u64,
         opened: plan.opened,
         closed: plan.closed,
         merged: plan.merged_held,
-        ..Relayed::default()
+        ..RelayResult::default()
     };
     for standing in standings {
         match standing {
@@ -94,7 +94,7 @@ async fn read(
         let query = format!(
             "SELECT schedule_id, channel_id FROM preference_channels WHERE {}
              ORDER BY schedule_id, number",
-            connection.dialect().among("schedule_id", Of::Id, "$1")
+            connection.dialect().among("schedule_id", ColumnType::Id, "$1")
         );
         let ids = json_ids(schedules.iter().map(|id| id.to_bytes()));
         sql::query_as(AssertSqlSafe(query)).bind(ids).fetch_all(&mut *connection).await?
@@ -144,7 +144,7 @@ async fn lock_channels(
     let query = format!(
         "SELECT id, verified, paused_until, window_began, window_sent, digest_id
          FROM notification_channels WHERE {} ORDER BY id {in_turn}",
-        connection.dialect().among("id", Of::Id, "$1")
+        connection.dialect().among("id", ColumnType::Id, "$1")
     );
     let ids = json_ids(channels.iter().map(|id| id.to_bytes()));
     let locked: Vec<ChannelLock> =
@@ -175,7 +175,7 @@ async fn read_incidents(
     let query = format!(
         "SELECT {} FROM notification_incidents WHERE {}",
         incident_columns(),
-        connection.dialect().among("id", Of::Id, "$1")
+        connection.dialect().among("id", ColumnType::Id, "$1")
     );
     let due: Vec<PlannedIncident> = sql::query_as(AssertSqlSafe(query))
         .bind(json_ids(due.iter().map(|(id, _)| id.to_bytes())))
@@ -212,7 +212,7 @@ async fn read_members(
     }
     let query = format!(
         "SELECT incident_id, schedule_id, failing FROM incident_schedules WHERE {}",
-        connection.dialect().among("id", Of::Id, "$1"),
+        connection.dialect().among("id", ColumnType::Id, "$1"),
     );
     let query = sql::query_as(AssertSqlSafe(query)).bind(json_ids(members));
     let members: Vec<(IncidentId, ScheduleId, bool)> = query.fetch_all(connection).await?;
@@ -235,7 +235,7 @@ async fn read_held(connection: &mut Connection<'_>, plan: &mut AlertPlan) -> Sql
     }
     let query = format!(
         "SELECT incident_id, id FROM notification_deliveries WHERE status = 0 AND {} ORDER BY id",
-        connection.dialect().among("incident_id", Of::Id, "$1")
+        connection.dialect().among("incident_id", ColumnType::Id, "$1")
     );
     let query = sql::query_as(AssertSqlSafe(query)).bind(json_ids(due));
     let held: Vec<(IncidentId, DeliveryId)> = query.fetch_all(connection).await?;

@@ -12,7 +12,7 @@ use super::channels::lose_verified;
 use crate::domain::audit::Author;
 use crate::domain::{AccountId, AuditId, ChannelId, DeliveryId, Timestamp};
 use crate::store::sql;
-use crate::store::sql::batch_rows::{Of, batch_row, json, json_ids};
+use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
@@ -63,7 +63,7 @@ async fn lock_channels(
     let in_turn = connection.dialect().exclusive_lock();
     let query = format!(
         "SELECT id, revision FROM notification_channels WHERE {} ORDER BY id {in_turn}",
-        connection.dialect().among("id", Of::Id, "$1")
+        connection.dialect().among("id", ColumnType::Id, "$1")
     );
     let query = sql::query_as(AssertSqlSafe(query));
     let query = query.bind(json_ids(channels.iter().map(|id| id.to_bytes())));
@@ -81,7 +81,7 @@ async fn held(
     let query = format!(
         "SELECT id, tries, claimed_by FROM notification_deliveries
          WHERE {} AND status = 2 ORDER BY id {in_turn}",
-        connection.dialect().among("id", Of::Id, "$1")
+        connection.dialect().among("id", ColumnType::Id, "$1")
     );
     let query = sql::query_as(AssertSqlSafe(query));
     let query = query.bind(json_ids(ends.iter().map(|end| end.delivery.to_bytes())));

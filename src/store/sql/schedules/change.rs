@@ -16,15 +16,15 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::{self, audit};
-use crate::store::{Change, Changed, Expected, WriteContext};
+use crate::store::{ExpectedState, ScheduleChangeResult, ScheduleState, WriteContext};
 
 /// Applies a change if the schedule has not changed since it was read.
 pub(super) async fn change(
     connection: &mut Connection<'_>,
     write: WriteContext,
     id: ScheduleId,
-    change: Arc<Change>,
-) -> SqlResult<Changed> {
+    change: Arc<ScheduleState>,
+) -> SqlResult<ScheduleChangeResult> {
     let dialect = connection.dialect();
     admit(connection, write.account, dialect.shared_lock()).await?;
     let lock = dialect.exclusive_lock();
@@ -34,7 +34,7 @@ pub(super) async fn change(
     )));
     let stored = stored.bind(id).bind(write.account).fetch_optional(connection).await?;
     let Some(stored) = stored else {
-        return Ok(Changed::NotFound);
+        return Ok(ScheduleChangeResult::NotFound);
     };
     let (shard, version, policy, revision): (ShardId, VersionId, OverlapPolicy, i64) = stored;
     let state = sql::query_as(AssertSqlSafe(format!(
@@ -43,8 +43,8 @@ pub(super) async fn change(
     )));
     let (tick, held): (Option<Timestamp>, Option<JobId>) =
         state.bind(shard).bind(id).fetch_one(connection).await?;
-    if change.expected != (Expected { revision, next_tick: tick }) {
-        return Ok(Changed::Stale);
+    if change.expected != (ExpectedState { revision, next_tick: tick }) {
+        return Ok(ScheduleChangeResult::Stale);
     }
     if let Some(new) = &change.version {
         insert_versions(dialect, write, [(id, new)]).execute(connection).await?;
@@ -58,13 +58,15 @@ pub(super) async fn change(
     }
     audit::record(connection, write, change.action, [id]).await?;
     let policies = (policy, change.overlap_policy);
-    Ok(Changed::Done(follow_policy(connection, write, (shard, id), policies, held).await?))
+    Ok(ScheduleChangeResult::Done(
+        follow_policy(connection, write, (shard, id), policies, held).await?,
+    ))
 }
 
 fn update_schedule(
     write: WriteContext,
     id: ScheduleId,
-    change: &Change,
+    change: &ScheduleState,
     version: VersionId,
 ) -> sql::Query {
     sql::query(
@@ -90,7 +92,7 @@ fn update_schedule(
 fn update_state(
     dialect: Dialect,
     (shard, schedule): (ShardId, ScheduleId),
-    change: &Change,
+    change: &ScheduleState,
 ) -> sql::Query {
     let update = sql::query(match dialect {
         Dialect::Postgres => {

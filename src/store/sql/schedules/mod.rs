@@ -27,8 +27,9 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::schedules::next_tick;
 use crate::store::{
-    Change, Changed, Created, NewSchedule, NewVersion, RecurrenceCount, Result, SchedulePage,
-    ScheduleQuery, ScheduleStore, SkipPage, SkipQuery, VersionPage, WriteContext, sql,
+    CreationResult, NewSchedule, NewVersion, RecurrenceCount, Result, ScheduleChangeResult,
+    SchedulePage, ScheduleQuery, ScheduleState, ScheduleStore, SkipPage, SkipQuery, VersionPage,
+    WriteContext, sql,
 };
 use versions::{insert_versions, retire_version};
 
@@ -39,7 +40,7 @@ impl<D: Database> ScheduleStore for D {
         write: &WriteContext,
         schedules: &[NewSchedule],
         most: Option<u64>,
-    ) -> Result<Created> {
+    ) -> Result<CreationResult> {
         let (write, count) = (*write, schedules.len());
         let seal = |new: &NewSchedule| self.encrypted_fields().seal(write.account, &new.version);
         let versions: Vec<NewVersion> = schedules.iter().map(seal).collect();
@@ -52,13 +53,13 @@ impl<D: Database> ScheduleStore for D {
                 if let Some(current) =
                     admit_more(connection, write.account, "schedules", ids.len(), most).await?
                 {
-                    return Ok(Created::TooMany { current });
+                    return Ok(CreationResult::TooMany { current });
                 }
                 for insert in inserts {
                     insert.execute(connection).await?;
                 }
                 audit::record(connection, write, Action::ScheduleCreated, ids.iter()).await?;
-                Ok(Created::All)
+                Ok(CreationResult::All)
             })
         });
         created.await
@@ -103,8 +104,8 @@ impl<D: Database> ScheduleStore for D {
         &self,
         write: &WriteContext,
         id: ScheduleId,
-        change: &Change,
-    ) -> Result<Changed> {
+        change: &ScheduleState,
+    ) -> Result<ScheduleChangeResult> {
         let (write, mut change) = (*write, change.clone());
         change.version =
             change.version.map(|version| self.encrypted_fields().seal(write.account, &version));

@@ -23,7 +23,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::signing;
 use crate::store::{
-    AuditContext, INSTALLATION, Joins, MemberChange, MemberChanged, NewInvitation, NewUser,
+    AuditContext, INSTALLATION, JoinedAccount, MemberChange, MemberChanged, NewInvitation, NewUser,
     SessionEnding, UserCreated, WriteContext,
 };
 
@@ -34,10 +34,10 @@ pub(in crate::store) async fn create_user(
     encrypted_fields: EncryptedFields,
     audit_context: AuditContext,
     user: NewUser,
-    joins: Joins,
+    joins: JoinedAccount,
 ) -> SqlResult<UserCreated> {
     let new_account = joins.new_account();
-    if let Joins::Invited(digest) = &joins
+    if let JoinedAccount::Invited(digest) = &joins
         && !is_invited(connection, audit_context.now, *digest, &user).await?
     {
         return Ok(UserCreated::NoSuchInvitation);
@@ -77,15 +77,15 @@ async fn join(
     connection: &mut Connection<'_>,
     audit_context: AuditContext,
     user: UserId,
-    joins: Joins,
+    joins: JoinedAccount,
 ) -> SqlResult<UserCreated> {
     match joins {
-        Joins::Nothing => {
+        JoinedAccount::Nothing => {
             let write = audit_context.on(INSTALLATION);
             audit::record(connection, write, Action::UserCreated, [user]).await?;
             Ok(UserCreated::Created)
         }
-        Joins::New(account) => {
+        JoinedAccount::New(account) => {
             let id = account.id;
             if !insert_account(connection, account).await? {
                 return Ok(UserCreated::NameTaken);
@@ -94,7 +94,7 @@ async fn join(
             audit::record(connection, audit_context.on(id), Action::AccountCreated, [id]).await?;
             Ok(UserCreated::Created)
         }
-        Joins::Existing(account, role) => {
+        JoinedAccount::Existing(account, role) => {
             if !add_member(connection, audit_context.now, (account, user, role)).await? {
                 return Ok(UserCreated::NoSuchAccount);
             }
@@ -102,11 +102,11 @@ async fn join(
                 .await?;
             Ok(UserCreated::Created)
         }
-        Joins::Invited(digest) => {
+        JoinedAccount::Invited(digest) => {
             let account = accept_invitation(connection, audit_context, user, digest).await?;
             Ok(account.map_or(UserCreated::NoSuchInvitation, |_| UserCreated::Created))
         }
-        Joins::InvitedByAddress => accept_all(connection, audit_context, user).await,
+        JoinedAccount::InvitedByAddress => accept_all(connection, audit_context, user).await,
     }
 }
 

@@ -16,8 +16,8 @@ use crate::store::sql::access::{Access, Database, call};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::{
-    AuditContext, Identity, IdentityLink, IdentityStore, Joins, NewUser, Result, SessionEnding,
-    User, UserCreated,
+    AuditContext, Identity, IdentityLink, IdentityStore, JoinedAccount, NewUser, Result,
+    SessionEnding, User, UserCreated,
 };
 
 #[async_trait]
@@ -47,7 +47,7 @@ impl<D: Database> IdentityStore for D {
         audit_context: &AuditContext,
         user: &NewUser,
         identity: &Identity,
-        joins: &Joins,
+        joins: &JoinedAccount,
     ) -> Result<UserCreated> {
         let encrypted_fields = self.encrypted_fields().clone();
         let (user, identity) = (user.clone(), identity.clone());
@@ -127,7 +127,7 @@ async fn create(
     audit_context: AuditContext,
     user: NewUser,
     identity: Identity,
-    joins: Joins,
+    joins: JoinedAccount,
 ) -> SqlResult<UserCreated> {
     let id = IdentityId::of(&identity.issuer, &identity.subject);
     if !insert(connection, audit_context, user.id, identity).await? {

@@ -14,9 +14,9 @@ use crate::domain::user::{EmailAddress, Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::{
-    AccountMember, AuditContext, Invitation, Joins, MemberChange, MemberChanged, Membership,
-    NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Result, Session, SessionEnding,
-    User, UserCreated, UserStore, WriteContext,
+    AccountMember, AuditContext, Invitation, JoinedAccount, MemberChange, MemberChanged,
+    Membership, NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Result, Session,
+    SessionEnding, User, UserCreated, UserStore, WriteContext,
 };
 use statements::{
     INVITATIONS, MEMBERS, MEMBERSHIPS, RESET, ROLE, SESSION, SESSIONS, USER, USER_NAMED, USERS,
@@ -28,7 +28,7 @@ impl<D: Database> UserStore for D {
         &self,
         audit_context: &AuditContext,
         user: &NewUser,
-        joins: &Joins,
+        joins: &JoinedAccount,
     ) -> Result<UserCreated> {
         let encrypted_fields = self.encrypted_fields().clone();
         let new = (encrypted_fields, *audit_context, user.clone(), joins.clone());

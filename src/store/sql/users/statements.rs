@@ -1,7 +1,7 @@
 //! The statements on users, and their rows.
 
 use crate::domain::user::{EmailAddress, TimeDisplay};
-use crate::store::sql::rows::{Holds, read_rows, unfit};
+use crate::store::sql::rows::{ReadColumn, read_rows, unfit};
 use crate::store::{AccountMember, Invitation, Membership, PasswordHash, Session, User};
 
 /// Id, address, password, instant, instant of the confirmation or none.
@@ -170,17 +170,19 @@ pub(in crate::store) const INSERT_RESET: &str = "
 pub(in crate::store) const RESET: &str =
     "SELECT user_id FROM password_resets WHERE digest = $1 AND expires_at > $2";
 
-fn email(row: &impl Holds<String>) -> sqlx::Result<EmailAddress> {
+fn email(row: &impl ReadColumn<String>) -> sqlx::Result<EmailAddress> {
     row.read("email")?.parse().map_err(|_| unfit("email", "an address in another form"))
 }
 
-fn password(row: &impl Holds<String>) -> sqlx::Result<PasswordHash> {
+fn password(row: &impl ReadColumn<String>) -> sqlx::Result<PasswordHash> {
     row.read("password").map(PasswordHash)
 }
 
 /// Reads the display of times. A zone that this version does not know is left out: the user then
 /// sees the zone of the browser.
-fn time_display(row: &(impl Holds<Option<String>> + Holds<bool>)) -> sqlx::Result<TimeDisplay> {
+fn time_display(
+    row: &(impl ReadColumn<Option<String>> + ReadColumn<bool>),
+) -> sqlx::Result<TimeDisplay> {
     let zone: Option<String> = row.read("time_zone")?;
     let zone = zone.and_then(|name| name.parse().ok());
     Ok(TimeDisplay { zone, has_12_hour_clock: row.read("has_12_hour_clock")? })

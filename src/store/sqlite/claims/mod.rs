@@ -26,7 +26,7 @@ use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::query::execute_all;
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
-    Aborts, Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim,
+    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim, JobsToAbort,
     Result, StoreErrorKind, Unreadable, sql,
 };
 use definition::DefinitionRow;
@@ -126,7 +126,7 @@ impl ClaimStore for SqliteStore {
         self.connections.transaction("renew", call(execute_all, ([renew, remove],))).await
     }
 
-    async fn aborts(&self) -> Result<Aborts> {
+    async fn aborts(&self) -> Result<JobsToAbort> {
         self.connections.read("aborts", call(aborts, (CANCELLED,))).await
     }
 
@@ -205,7 +205,7 @@ fn each_once(jobs: &[JobId]) -> Vec<JobId> {
 
 /// A row of `CLAIMABLE` or `CLAIMED`.
 #[derive(Deserialize)]
-struct Claimable {
+struct ClaimableRow {
     place: usize,
     account: Hex,
     schedule: Hex,
@@ -313,7 +313,7 @@ async fn rows(
         .bind(claim.executor)
         .fetch_one(connection)
         .await?;
-    rows_of::<Claimable>(&rows)?.into_iter().map(|row| claimed_row(row, jobs, claim)).collect()
+    rows_of::<ClaimableRow>(&rows)?.into_iter().map(|row| claimed_row(row, jobs, claim)).collect()
 }
 
 /// Returns the recorded attempt of a job that cannot be read; `None` if the attempt's number is
@@ -328,7 +328,7 @@ async fn attempt_of(connection: &mut Connection<'_>, job: JobId) -> SqlResult<Op
 }
 
 fn claimed_row(
-    row: Claimable,
+    row: ClaimableRow,
     jobs: &[JobId],
     claim: Claim,
 ) -> SqlResult<(Claimed, Option<Vec<SealedSecret>>)> {

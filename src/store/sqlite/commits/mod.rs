@@ -25,7 +25,7 @@ use crate::store::sql::jobs::overlap;
 use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
 use crate::store::sql::response::{body_text, headers_text, without_nul};
-use crate::store::{Committed, Completion, End, Fate, sql};
+use crate::store::{AttemptEnd, Committed, Completion, CompletionResult, sql};
 use ending::read;
 use runs::count_runs;
 
@@ -38,7 +38,7 @@ pub(super) async fn commit(
     now: Timestamp,
     completions: Arc<[Completion]>,
 ) -> SqlResult<Committed> {
-    let fates = vec![Fate::Lost; completions.len()];
+    let fates = vec![CompletionResult::Lost; completions.len()];
     let mut committed = Committed { fates, ..Committed::default() };
     for places in rounds(&completions) {
         let round: Vec<&Completion> = places.iter().map(|place| &completions[*place]).collect();
@@ -189,7 +189,7 @@ async fn keep_attempts(
     }
     let row = |ending: &Ending| {
         let completion = round[ending.place];
-        let End::Retry(failure, _) = &completion.end else {
+        let AttemptEnd::Retry(failure, _) = &completion.end else {
             return None;
         };
         let (exchange, response) = (completion.exchange.as_ref(), completion.response());

@@ -6,7 +6,7 @@ use crate::store::sql;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::ending::Ending;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::runs::{Runs, runs};
+use crate::store::sql::runs::{ScheduleRuns, runs};
 use crate::store::sqlite::connection::values::{hex, json_rows, status_code};
 
 /// A run that began before the last known one does not count as the last.
@@ -32,8 +32,8 @@ pub(in crate::store::sqlite) async fn count_runs(
     if schedules.is_empty() {
         return Ok(());
     }
-    let row = |((shard, schedule), runs): ((ShardId, ScheduleId), Runs)| {
-        let Runs { last: (run_at, status), succeeded, failures } = runs;
+    let row = |((shard, schedule), runs): ((ShardId, ScheduleId), ScheduleRuns)| {
+        let ScheduleRuns { last: (run_at, status), succeeded, failures } = runs;
         (shard.0, hex(&schedule), run_at.as_millis(), status_code(status), succeeded, failures)
     };
     let rows = json_rows(&schedules.into_iter().map(row).collect::<Vec<_>>());

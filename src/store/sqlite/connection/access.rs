@@ -6,7 +6,7 @@ use sqlx::{Connection as _, SqliteConnection};
 
 use super::readers::Readers;
 use super::writer::SqliteWriter;
-use crate::store::sql::access::{Access, AdapterShared, Database, Scope};
+use crate::store::sql::access::{Access, AdapterShared, Database, WorkScope};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::work::SlottedWork;
@@ -34,19 +34,19 @@ impl Database for SqliteStore {
 impl Access for SqliteConnections {
     const DIALECT: Dialect = Dialect::Sqlite;
 
-    async fn run(&self, scope: Scope, rows: usize, work: SlottedWork) -> SqlResult<()> {
+    async fn run(&self, scope: WorkScope, rows: usize, work: SlottedWork) -> SqlResult<()> {
         match scope {
-            Scope::Read | Scope::PatientRead => {
+            WorkScope::Read | WorkScope::PatientRead => {
                 let mut reader = self.readers.take().await?;
                 let outcome = work(&mut Connection::from(&mut *reader)).await;
                 reader.done(outcome)
             }
-            Scope::Snapshot => {
+            WorkScope::Snapshot => {
                 let mut reader = self.readers.take().await?;
                 let outcome = on_snapshot(&mut reader, &work).await;
                 reader.done(outcome)
             }
-            Scope::Statement | Scope::Transaction | Scope::ImpatientTransaction => {
+            WorkScope::Statement | WorkScope::Transaction | WorkScope::ImpatientTransaction => {
                 let written = self.writer.write(rows, move |connection| {
                     Box::pin(async move { work(&mut Connection::from(connection)).await })
                 });

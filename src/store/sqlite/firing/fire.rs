@@ -15,7 +15,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::placing::{OverlapState, Placed};
+use crate::store::sql::placing::{OverlapState, PlacedTicks};
 use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::sqlite::connection::bisect::Bisection;
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of, trigger_code};
@@ -252,7 +252,7 @@ impl FiringRows {
     /// Advances the next tick of a schedule, and places its jobs, oldest first.
     fn advance(&mut self, now: Timestamp, mut schedule: StoredSchedule, firing: &Firing) {
         let (account, shard) = (schedule.account, firing.shard);
-        let Placed { jobs, skips, overlapped } = schedule.standing.fire(firing);
+        let PlacedTicks { jobs, skips, overlapped } = schedule.standing.fire(firing);
         for (job, starts) in jobs {
             let start = starts.then_some(now);
             self.jobs.push(schedule.job_row(job.id, job.trigger, start, shard));

@@ -12,7 +12,7 @@ use crate::store::sql::query_as;
 use crate::store::sql::values::RowId;
 use crate::store::sqlite::SqliteStore;
 use crate::store::transfer::copy::{
-    ColumnForm, CopiedRow, NextTicks, PAGE_BYTES, PAGE_ROWS, Page, RowKey, Table, row_count,
+    ColumnForm, CopiedPage, CopiedRow, NextTicks, PAGE_BYTES, PAGE_ROWS, RowKey, Table, row_count,
 };
 
 impl SqliteStore {
@@ -36,7 +36,7 @@ impl SqliteStore {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
-    pub async fn page(&self, table: Table, after: RowKey) -> Result<Page> {
+    pub async fn page(&self, table: Table, after: RowKey) -> Result<CopiedPage> {
         self.connections.read("page", call(read_page, (table, after))).await
     }
 }
@@ -45,7 +45,7 @@ async fn read_page(
     connection: &mut Connection<'_>,
     table: Table,
     after: RowKey,
-) -> SqlResult<Page> {
+) -> SqlResult<CopiedPage> {
     let query = query_as(AssertSqlSafe(select(table))).bind(RowId(after.id)).bind(after.number);
     let (mut found, mut rows, mut bytes) = (query.fetch(connection)?, Vec::new(), 0);
     while let Some(read) = found.try_next().await? {
@@ -54,10 +54,10 @@ async fn read_page(
         let until = row.key;
         rows.push(row);
         if rows.len() == PAGE_ROWS || bytes >= PAGE_BYTES {
-            return Ok(Page { after, rows, until });
+            return Ok(CopiedPage { after, rows, until });
         }
     }
-    Ok(Page { after, rows, until: RowKey::HIGHEST })
+    Ok(CopiedPage { after, rows, until: RowKey::HIGHEST })
 }
 
 /// Returns a row of a page. Its arguments are the two parts of its key, its schedule, and its

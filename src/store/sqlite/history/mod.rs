@@ -6,11 +6,11 @@ pub(super) mod prune;
 use super::SqliteStore;
 use crate::domain::Timestamp;
 use crate::store::sql::access::{Access, call};
-use crate::store::sql::upkeep::Upkept;
-use crate::store::{Result, Upkeep};
+use crate::store::sql::upkeep::DatabaseUpkeep;
+use crate::store::{PrunedRows, Result};
 use prune::prune;
 
-impl Upkept for SqliteStore {
+impl DatabaseUpkeep for SqliteStore {
     async fn check_writable(&self) -> Result<()> {
         // Takes the write lock and does nothing else, which shows that the file can be written to.
         self.connections.transaction("ping", |_| Box::pin(async { Ok(()) })).await
@@ -24,7 +24,7 @@ impl Upkept for SqliteStore {
         Ok(())
     }
 
-    async fn prune_history(&self, before: Timestamp, limit: u32) -> Result<Upkeep> {
+    async fn prune_history(&self, before: Timestamp, limit: u32) -> Result<PrunedRows> {
         self.connections.batch("prune", limit as usize, call(prune, (before, limit))).await
     }
 }

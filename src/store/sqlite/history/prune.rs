@@ -6,13 +6,13 @@ use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sqlite::connection::values::key_from;
-use crate::store::{Upkeep, sql};
+use crate::store::{PrunedRows, sql};
 
 pub(in crate::store::sqlite) async fn prune(
     connection: &mut Connection<'_>,
     before: Timestamp,
     limit: u32,
-) -> SqlResult<Upkeep> {
+) -> SqlResult<PrunedRows> {
     let jobs = prune_jobs(connection, before, limit).await?;
     let skips = sql::query(
         "DELETE FROM skips WHERE id IN
@@ -28,7 +28,7 @@ pub(in crate::store::sqlite) async fn prune(
         .bind(RETIRING_MS)
         .execute(connection)
         .await?;
-    Ok(Upkeep { days: 0, jobs, skips, versions })
+    Ok(PrunedRows { days: 0, jobs, skips, versions })
 }
 
 /// Removes retired versions that no job uses. Looks only at jobs from before the version was

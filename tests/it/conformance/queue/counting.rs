@@ -7,8 +7,8 @@ pub async fn it_takes_writes(queue: &SharedQueue) {
 }
 
 pub async fn requests_are_counted_in_all_windows_or_none(queue: &SharedQueue) {
-    let minute = Window { span: Duration::from_secs(60), limit: 3 };
-    let hour = Window { span: Duration::from_secs(3_600), limit: 4 };
+    let minute = RateWindow { span: Duration::from_secs(60), limit: 3 };
+    let hour = RateWindow { span: Duration::from_secs(3_600), limit: 4 };
     let count = |now| {
         let queue = queue.clone();
         async move { queue.count("key:1", &[minute, hour], at(now)).await.expect("counted") }
@@ -31,8 +31,8 @@ pub async fn requests_are_counted_in_all_windows_or_none(queue: &SharedQueue) {
 }
 
 pub async fn a_window_without_room_counts_nothing(queue: &SharedQueue) {
-    let minute = Window { span: Duration::from_secs(60), limit: 3 };
-    let closed = Window { limit: 0, ..minute };
+    let minute = RateWindow { span: Duration::from_secs(60), limit: 3 };
+    let closed = RateWindow { limit: 0, ..minute };
     let peek = queue.count("key:1", &[minute, closed], at(0)).await.expect("asked");
     assert!(!peek.allowed);
     let remaining: Vec<_> = peek.standings.iter().map(|standing| standing.remaining).collect();
@@ -43,7 +43,7 @@ pub async fn a_window_without_room_counts_nothing(queue: &SharedQueue) {
 
 pub async fn a_request_is_given_back_while_its_window_lasts(queue: &SharedQueue) {
     let windows = [(60, 2), (3_600, 5)]
-        .map(|(seconds, limit)| Window { span: Duration::from_secs(seconds), limit });
+        .map(|(seconds, limit)| RateWindow { span: Duration::from_secs(seconds), limit });
     let count = async |now| {
         let verdict = queue.count("user:1", &windows, at(now)).await.expect("counted");
         (verdict.allowed, verdict.standings[0].remaining, verdict.standings[1].remaining)
@@ -62,7 +62,7 @@ pub async fn a_request_is_given_back_while_its_window_lasts(queue: &SharedQueue)
 }
 
 pub async fn no_more_are_let_through_at_once_than_the_limit(queue: &SharedQueue) {
-    let minute = Window { span: Duration::from_secs(60), limit: 10 };
+    let minute = RateWindow { span: Duration::from_secs(60), limit: 10 };
     let mut callers = tokio::task::JoinSet::new();
     for _ in 0..40 {
         let queue = queue.clone();

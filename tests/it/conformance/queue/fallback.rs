@@ -50,7 +50,7 @@ impl World {
             self.clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
             let found = queue.due(OTHER_SHARD, EPOCH, (None, at(9)), 9).await.expect("an answer");
-            if found == Index::Foreign {
+            if found == IndexAnswer::Foreign {
                 queue.rebuild(OTHER_SHARD, EPOCH, &[]).await.expect("built");
             }
             self.shared.has_index(OTHER_SHARD).await.then_some(())
@@ -78,13 +78,14 @@ impl Leaving {
     }
 
     async fn has_index(&self, shard: ShardId) -> bool {
-        self.inner.due(shard, EPOCH, (None, at(9)), 9).await.expect("within") != Index::Foreign
+        self.inner.due(shard, EPOCH, (None, at(9)), 9).await.expect("within")
+            != IndexAnswer::Foreign
     }
 }
 
 #[async_trait]
 impl Queue for Leaving {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         self.check("adopt")?;
         self.inner.adopt(shard, epoch).await
     }
@@ -94,7 +95,7 @@ impl Queue for Leaving {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.check("rebuild")?;
         self.inner.rebuild(shard, epoch, entries).await
     }
@@ -104,7 +105,7 @@ impl Queue for Leaving {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         self.check("set_due")?;
         self.inner.set_due(shard, epoch, entries).await
     }
@@ -115,17 +116,17 @@ impl Queue for Leaving {
         epoch: Epoch,
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         self.check("due")?;
         self.inner.due(shard, epoch, span, limit).await
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         self.check("hint")?;
         self.inner.hint(shard, changes).await
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
         self.check("take_hints")?;
         self.inner.take_hints(shard, limit).await
     }
@@ -152,14 +153,14 @@ impl Queue for Leaving {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         self.check("count")?;
         self.inner.count(subject, windows, now).await
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         self.check("give_back")?;
         self.inner.give_back(subject, windows, now).await
     }
@@ -188,22 +189,23 @@ async fn an_index_is_built_in_the_process_and_then_in_the_server_again() {
     queue.rebuild(SHARD, EPOCH, &[(early, at(5))]).await.expect("built");
     world.leave();
     let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
-    assert_eq!(found, Index::Foreign, "to be built from the store");
+    assert_eq!(found, IndexAnswer::Foreign, "to be built from the store");
     assert!(queue.is_away());
     queue.rebuild(SHARD, EPOCH, &[(early, at(5)), (late, at(7))]).await.expect("built");
     queue.set_due(SHARD, EPOCH, &[(early, Some(at(20)))]).await.expect("set");
-    let Index::Own(due) = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("due") else {
+    let IndexAnswer::Own(due) = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("due")
+    else {
         panic!("it was built")
     };
     assert_eq!((due.schedules, due.next), (vec![(late, at(7))], Some(at(20))));
 
     world.come_back(&queue).await;
     let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("due");
-    assert_eq!(found, Index::Foreign, "the server's index has missed the outage");
+    assert_eq!(found, IndexAnswer::Foreign, "the server's index has missed the outage");
     assert!(!queue.is_away());
     queue.rebuild(SHARD, EPOCH, &[(early, at(20))]).await.expect("built");
     let found = world.shared.inner.due(SHARD, EPOCH, (None, at(30)), 9).await.expect("due");
-    assert_eq!(found, Index::Own(Due { schedules: vec![(early, at(20))], next: None }));
+    assert_eq!(found, IndexAnswer::Own(DueTicks { schedules: vec![(early, at(20))], next: None }));
     world.tasks.finish(Duration::from_secs(1)).await;
 }
 
@@ -213,7 +215,7 @@ async fn of_an_earlier_outage_no_index_is_left() {
     for tick in [5, 6] {
         world.leave();
         let found = queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
-        assert_eq!(found, Index::Foreign, "whatever the previous outage has left");
+        assert_eq!(found, IndexAnswer::Foreign, "whatever the previous outage has left");
         queue.rebuild(SHARD, EPOCH, &[(schedule(1), at(tick))]).await.expect("built");
         world.come_back(&queue).await;
     }
@@ -260,7 +262,7 @@ async fn hints_of_the_process_reach_its_leader_meanwhile() {
     let (queue, world) = World::new(true);
     world.leave();
     queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("no error");
-    let changes = Changes::of([schedule(1)]);
+    let changes = ShardChanges::of([schedule(1)]);
     queue.hint(SHARD, &changes).await.expect_err("other replicas get no hint");
     queue.due_hint().notified().await;
     assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), changes);

@@ -4,7 +4,7 @@
 //! through the sweeper, changes through the comparison of the leader.
 
 use async_trait::async_trait;
-use punctual::queue::{Changes, Queue, RateVerdict, Result};
+use punctual::queue::{Queue, RateVerdict, Result, ShardChanges};
 use tokio::sync::Notify;
 
 use super::world::*;
@@ -25,7 +25,7 @@ macro_rules! repeatable {
 
 #[async_trait]
 impl Queue for FlakyQueue {
-    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<Index<()>> {
+    async fn adopt(&self, shard: ShardId, epoch: Epoch) -> Result<IndexAnswer<()>> {
         repeatable!(self.adopt(shard, epoch))
     }
 
@@ -34,7 +34,7 @@ impl Queue for FlakyQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Timestamp)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         repeatable!(self.rebuild(shard, epoch, entries))
     }
 
@@ -43,7 +43,7 @@ impl Queue for FlakyQueue {
         shard: ShardId,
         epoch: Epoch,
         entries: &[(OwnedSchedule, Option<Timestamp>)],
-    ) -> Result<Index<()>> {
+    ) -> Result<IndexAnswer<()>> {
         repeatable!(self.set_due(shard, epoch, entries))
     }
 
@@ -53,17 +53,17 @@ impl Queue for FlakyQueue {
         epoch: Epoch,
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
-    ) -> Result<Index<Due>> {
+    ) -> Result<IndexAnswer<DueTicks>> {
         repeatable!(self.due(shard, epoch, span, limit))
     }
 
-    async fn hint(&self, shard: ShardId, changes: &Changes) -> Result<()> {
+    async fn hint(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         repeatable!(self.hint(shard, changes))
     }
 
-    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<Changes> {
+    async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges> {
         let take = || self.inner.take_hints(shard, limit);
-        let again = async |lost: Result<Changes>| {
+        let again = async |lost: Result<ShardChanges>| {
             self.inner.hint(shard, &lost?).await?;
             take().await
         };
@@ -95,13 +95,13 @@ impl Queue for FlakyQueue {
     async fn count(
         &self,
         subject: &str,
-        windows: &[Window],
+        windows: &[RateWindow],
         now: Timestamp,
     ) -> Result<RateVerdict> {
         self.faults.never_repeated("count", || self.inner.count(subject, windows, now)).await
     }
 
-    async fn give_back(&self, subject: &str, windows: &[Window], now: Timestamp) -> Result<()> {
+    async fn give_back(&self, subject: &str, windows: &[RateWindow], now: Timestamp) -> Result<()> {
         let given = || self.inner.give_back(subject, windows, now);
         self.faults.never_repeated("give_back", given).await
     }

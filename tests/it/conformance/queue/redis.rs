@@ -81,7 +81,7 @@ async fn a_take_tells_of_those_alone_who_may_have_no_more() {
     assert!(bytes < 4_000, "{bytes} bytes for one ticket");
 }
 
-/// Index entries in the form of an earlier release are removed when they are due. The leader finds
+/// IndexAnswer entries in the form of an earlier release are removed when they are due. The leader finds
 /// their schedules when it compares the index with the store.
 #[tokio::test]
 async fn entries_of_another_form_are_removed_and_keep_nothing_waiting() {
@@ -94,7 +94,7 @@ async fn entries_of_another_form_are_removed_and_keep_nothing_waiting() {
     let _: () = server.run(&add).await;
     for _ in 0..2 {
         let due = queue.due(SHARD, EPOCH, (None, at(5)), 9).await.expect("read");
-        let Index::Own(due) = due else { panic!("its own") };
+        let IndexAnswer::Own(due) = due else { panic!("its own") };
         assert_eq!(due.schedules, [(schedule(1), at(1))]);
     }
     let left: usize = server.run(redis::cmd("ZCARD").arg(index)).await;
@@ -116,11 +116,11 @@ async fn a_user_with_few_rights_is_enough() {
     queue.rebuild(SHARD, EPOCH, &entries).await.expect("built");
     queue.set_due(SHARD, EPOCH, &[(schedule(2), Some(at(2)))]).await.expect("set");
     let due = queue.due(SHARD, EPOCH, (None, at(5)), 9).await.expect("read");
-    assert!(matches!(due, Index::Own(due) if due.schedules.len() == 2));
-    let changes = Changes::of([schedule(1)]);
+    assert!(matches!(due, IndexAnswer::Own(due) if due.schedules.len() == 2));
+    let changes = ShardChanges::of([schedule(1)]);
     queue.hint(SHARD, &changes).await.expect("hinted");
     assert_eq!(queue.take_hints(SHARD, 9).await.expect("taken"), changes);
-    let window = Window { span: Duration::from_secs(60), limit: 3 };
+    let window = RateWindow { span: Duration::from_secs(60), limit: 3 };
     assert!(queue.count("key:1", &[window], at(1)).await.expect("counted").allowed);
     recovered(&queue).await;
 }
@@ -132,9 +132,12 @@ async fn wiped_it_is_foreign_until_it_is_rebuilt() {
     queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
     queue.push(&[ticket(1, 1, 1, 0)]).await.expect("pushed");
     let _: () = server.run(&redis::cmd("FLUSHALL")).await;
-    assert_eq!(queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("asked"), Index::Foreign);
+    assert_eq!(
+        queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("asked"),
+        IndexAnswer::Foreign
+    );
     let change = [(schedule(1), Some(at(5)))];
-    assert_eq!(queue.set_due(SHARD, EPOCH, &change).await.expect("asked"), Index::Foreign);
+    assert_eq!(queue.set_due(SHARD, EPOCH, &change).await.expect("asked"), IndexAnswer::Foreign);
     assert_eq!(take(&queue, 9, &room(9)).await, [], "the sweep pushes it again");
     queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
     assert_eq!(due(&queue, 9, 9).await.schedules, entries);
@@ -150,7 +153,7 @@ async fn forgotten_scripts_are_loaded_again() {
     queue.push(&tickets).await.expect("pushed");
     let _: () = server.run(redis::cmd("SCRIPT").arg("FLUSH")).await;
     assert_eq!(take(&queue, 0, &room(9)).await.len(), 8);
-    assert_eq!(due(&queue, 9, 9).await, Due::default());
+    assert_eq!(due(&queue, 9, 9).await, DueTicks::default());
 }
 
 #[tokio::test]
@@ -170,13 +173,13 @@ async fn hints_that_cannot_be_left_are_kept_and_left_later() {
     let (mut server, queue, _tasks) = own().await;
     recovered(&queue).await;
     server.kill();
-    queue.hint(SHARD, &Changes::of([schedule(1)])).await.expect("kept");
+    queue.hint(SHARD, &ShardChanges::of([schedule(1)])).await.expect("kept");
     let begun = Instant::now();
     for n in 2..100 {
-        queue.hint(SHARD, &Changes::of([schedule(n)])).await.expect("kept");
+        queue.hint(SHARD, &ShardChanges::of([schedule(n)])).await.expect("kept");
     }
     let many: Vec<_> = (0..1_001).map(schedule).collect();
-    queue.hint(ShardId(4), &Changes::of(many)).await.expect("kept");
+    queue.hint(ShardId(4), &ShardChanges::of(many)).await.expect("kept");
     assert!(begun.elapsed() < Duration::from_millis(500), "no call waits: {:?}", begun.elapsed());
     server.restart().await;
     let mut told = HashSet::new();
@@ -188,15 +191,15 @@ async fn hints_that_cannot_be_left_are_kept_and_left_later() {
     .await;
     until("the leader gets a hint for all schedules", async || {
         let taken = queue.take_hints(ShardId(4), 500).await.unwrap_or_default();
-        (taken == Changes::all()).then_some(())
+        (taken == ShardChanges::all()).then_some(())
     })
     .await;
     // The leader may have the last kept hint before its sender has the server's answer. Until then
     // a new hint is kept, too, and sent next.
-    queue.hint(SHARD, &Changes::of([schedule(1)])).await.expect("sent or kept");
+    queue.hint(SHARD, &ShardChanges::of([schedule(1)])).await.expect("sent or kept");
     until("the leader gets a new hint", async || {
         let taken = queue.take_hints(SHARD, 9).await.expect("taken");
-        (taken == Changes::of([schedule(1)])).then_some(())
+        (taken == ShardChanges::of([schedule(1)])).then_some(())
     })
     .await;
 }
@@ -275,7 +278,7 @@ async fn a_full_server_takes_no_tickets_but_hands_them_out() {
     let full = queue.push(&[ticket(500, 1, 1, 0)]).await.expect_err("it is full").to_string();
     assert!(full.starts_with("queue unavailable (push): the server has used up"), "{full}");
     let moved = [(schedule(1), Some(at(100)))];
-    assert_eq!(queue.set_due(SHARD, EPOCH, &moved).await.expect("set"), Index::Own(()));
+    assert_eq!(queue.set_due(SHARD, EPOCH, &moved).await.expect("set"), IndexAnswer::Own(()));
     assert_eq!(due(&queue, 9, 9).await.next, Some(at(100)), "ticks move on");
     assert_eq!(take(&queue, 0, &room(60)).await.len(), 60);
     assert_eq!(take(&queue, 0, &room(60)).await.len(), 40);
@@ -347,7 +350,7 @@ async fn replicas_wake_each_other_at_once() {
         let begun = Instant::now();
         here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed");
         hint(&tickets).await.expect("the executors there");
-        here.hint(SHARD, &Changes::of([schedule(1)])).await.expect("hinted");
+        here.hint(SHARD, &ShardChanges::of([schedule(1)])).await.expect("hinted");
         hint(&due).await.expect("the leaders there");
         println!("both hints arrived within {:?}", begun.elapsed());
         here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed again");
@@ -393,7 +396,10 @@ async fn remains_of_a_rebuild_expire() {
         built = queue.rebuild(SHARD, EPOCH, &entries) => panic!("too fast to be given up: {built:?}"),
         () = begun => {}
     }
-    assert_eq!(queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("asked"), Index::Foreign);
+    assert_eq!(
+        queue.due(SHARD, EPOCH, (None, at(9)), 9).await.expect("asked"),
+        IndexAnswer::Foreign
+    );
     let keys: Vec<String> = server.run(redis::cmd("KEYS").arg("*")).await;
     assert!(!keys.is_empty());
     for key in keys {

@@ -81,7 +81,7 @@ async fn others_continue(
         let due = until("it is elsewhere", async || {
             queue.due(ShardId(*shard), EPOCH, (None, at(5)), 9).await.ok()
         });
-        assert!(matches!(due.await, Index::Own(due) if due.schedules.len() == 1));
+        assert!(matches!(due.await, IndexAnswer::Own(due) if due.schedules.len() == 1));
     }
     let begun = Instant::now();
     queue.due(SHARD, EPOCH, (None, at(5)), 9).await.expect_err("its node is down");

@@ -8,7 +8,9 @@ pub use std::time::Duration;
 pub use punctual::domain::shard::{Epoch, ShardId};
 pub use punctual::domain::ticket::{HostKey, Ticket};
 pub use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
-pub use punctual::queue::{Capacity, Changes, Due, Index, OwnedSchedule, SharedQueue, Window};
+pub use punctual::queue::{
+    Capacity, DueTicks, IndexAnswer, OwnedSchedule, RateWindow, ShardChanges, SharedQueue,
+};
 
 pub const SHARD: ShardId = ShardId(3);
 pub const EPOCH: Epoch = Epoch(7);
@@ -54,9 +56,9 @@ pub fn jobs(tickets: &[Ticket]) -> Vec<JobId> {
     tickets.iter().map(|ticket| ticket.job).collect()
 }
 
-pub async fn due(queue: &SharedQueue, now: i64, limit: usize) -> Due {
+pub async fn due(queue: &SharedQueue, now: i64, limit: usize) -> DueTicks {
     match queue.due(SHARD, EPOCH, (None, at(now)), limit).await.expect("the queue answers") {
-        Index::Own(due) => due,
-        Index::Foreign => panic!("the index is another epoch's"),
+        IndexAnswer::Own(due) => due,
+        IndexAnswer::Foreign => panic!("the index is another epoch's"),
     }
 }

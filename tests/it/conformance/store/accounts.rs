@@ -3,7 +3,7 @@ use std::time::Duration;
 use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, JobId, KeyId};
-use punctual::store::{Account, KeyCreated, KeyUse, NewJob, NewKey, Rotated, Rotation};
+use punctual::store::{Account, KeyCreated, KeyUse, NewJob, NewKey, Rotation, RotationResult};
 
 use super::world::{World, minute};
 
@@ -87,7 +87,10 @@ pub async fn a_rotated_key_and_its_successor_overlap(w: &World) {
         let write = w.write(minute(30));
         w.store.rotate_key(&write, &rotation(old, new)).await.expect("rotate")
     };
-    assert_eq!((rotate(1, 3).await, rotate(2, 4).await), (Rotated::Done, Rotated::Done));
+    assert_eq!(
+        (rotate(1, 3).await, rotate(2, 4).await),
+        (RotationResult::Done, RotationResult::Done)
+    );
     let keys = w.store.keys(w.account).await.expect("list");
     let of = |number| keys.iter().find(|key| key.id == new_key(number).id).expect("a key");
     assert_eq!((of(1).expires_at, of(3).expires_at), (Some(minute(60)), None));
@@ -110,7 +113,7 @@ pub async fn a_key_that_is_rotated_twice_is_followed_by_what_it_was_made_as(w: &
     for (old, new) in [(1, 3), (1, 4), (2, 5), (2, 6)] {
         let write = w.write(minute(30));
         let rotated = w.store.rotate_key(&write, &rotation(old, new)).await.expect("rotate");
-        assert_eq!(rotated, Rotated::Done);
+        assert_eq!(rotated, RotationResult::Done);
     }
     let keys = w.store.keys(w.account).await.expect("list");
     let of = |number| keys.iter().find(|key| key.id == new_key(number).id).expect("a key");
@@ -127,11 +130,11 @@ pub async fn a_full_account_can_rotate_without_an_overlap(w: &World) {
     let rotate = async |rotation| {
         w.steady.rotate_key(&w.write(minute(30)), &rotation).await.expect("rotate")
     };
-    assert_eq!(rotate(rotation(1, 11)).await, Rotated::TooMany);
-    assert_eq!(rotate(rotation(99, 12)).await, Rotated::NotFound);
+    assert_eq!(rotate(rotation(1, 11)).await, RotationResult::TooMany);
+    assert_eq!(rotate(rotation(99, 12)).await, RotationResult::NotFound);
     let at_once = |old, new| Rotation { old_expires_at: minute(30), ..rotation(old, new) };
-    assert_eq!(rotate(at_once(1, 13)).await, Rotated::Done);
-    assert_eq!(rotate(at_once(1, 14)).await, Rotated::NotFound, "it works no longer");
+    assert_eq!(rotate(at_once(1, 13)).await, RotationResult::Done);
+    assert_eq!(rotate(at_once(1, 14)).await, RotationResult::NotFound, "it works no longer");
     assert_eq!(w.store.usage(w.account, minute(30)).await.expect("read").keys, 10);
 }
 
@@ -144,7 +147,7 @@ pub async fn only_a_key_of_the_account_that_works_is_rotated(w: &World) {
     for (account, old) in [(w.account, 1), (w.account, 2), (w.account, 9), (w.foreign, 3)] {
         let write = w.write_for(account, minute(30));
         let rotated = w.store.rotate_key(&write, &rotation(old, 10)).await.expect("rotate");
-        assert_eq!(rotated, Rotated::NotFound, "{old}");
+        assert_eq!(rotated, RotationResult::NotFound, "{old}");
     }
     assert_eq!(w.store.keys(w.account).await.expect("list").len(), 3);
 }
@@ -161,7 +164,7 @@ pub async fn rotations_at_once_never_make_too_many_keys(w: &World) {
     }
     let mut done = 0;
     for rotated in rotations {
-        done += usize::from(rotated.await.expect("rotate") == Rotated::Done);
+        done += usize::from(rotated.await.expect("rotate") == RotationResult::Done);
     }
     assert_eq!((done, w.store.keys(w.account).await.expect("list").len()), (2, 10));
 }

@@ -14,7 +14,7 @@ use punctual::domain::ticket::HostKey;
 use punctual::domain::{ChannelId, DeliveryId, JobId, ScheduleId, Timestamp};
 use punctual::runtime::Random;
 use punctual::store::{
-    AlertWork, Delivery, DeliveryClaim, DeliveryContent, End, NewPreference, PreferenceSet,
+    AlertWork, AttemptEnd, Delivery, DeliveryClaim, DeliveryContent, NewPreference, PreferenceSet,
     Redelivered, TryOutcome,
 };
 
@@ -95,7 +95,7 @@ impl History<'_> {
             let job = self.w.manual_job(self.schedules[place].id, self.now).await;
             let claimed = self.w.claim(self.now, &[job]).await.remove(0);
             let fails = fails ^ (self.roll(5) == 0);
-            let end = if fails { End::Failed(failure()) } else { End::Succeeded };
+            let end = if fails { AttemptEnd::Failed(failure()) } else { AttemptEnd::Succeeded };
             batch.push(self.w.completion(&claimed, None, end));
             self.expect(place, job, if fails { JobEnd::Failed } else { JobEnd::Succeeded });
         }

@@ -7,15 +7,15 @@ use punctual::domain::alert::AlertKind;
 use punctual::domain::alert::content::DigestAlert;
 use punctual::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use punctual::domain::alert::grouping::GroupingRules;
-use punctual::domain::alert::policy::{AlertPolicy, JobEnd, Raised, Streak};
+use punctual::domain::alert::policy::{AlertPolicy, JobEnd, RaisedEvent, Streak};
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::{ErrorCode, Failure};
 use punctual::domain::plan::{ChannelType, NotifyOn};
 use punctual::domain::{JobId, ScheduleId, Timestamp};
 use punctual::store::{
-    AlertWork, Change, Claimed, ClaimedDeliveries, ClaimedDelivery, Committed, Completion,
-    Delivery, DeliveryClaim, DeliveryContent, DeliveryQuery, End, ExecutorId, Fate, Firing,
-    Relayed, SETTLED, TickJob, TryEnd, TryOutcome,
+    AlertWork, AttemptEnd, Claimed, ClaimedDeliveries, ClaimedDelivery, Committed, Completion,
+    CompletionResult, Delivery, DeliveryClaim, DeliveryContent, DeliveryQuery, ExecutorId, Firing,
+    RelayResult, SETTLED, ScheduleState, TickJob, TryEnd, TryOutcome,
 };
 
 use super::channels::{after, config};
@@ -53,12 +53,17 @@ impl World {
     /// Lets a job of a schedule fail at minute `at`.
     pub async fn fail(&self, schedule: ScheduleId, at: i64) -> JobId {
         let job = self.manual_job(schedule, minute(at)).await;
-        self.run(minute(at), job, End::Failed(failure())).await;
+        self.run(minute(at), job, AttemptEnd::Failed(failure())).await;
         job
     }
 
     /// Ends a job of each schedule at `at`, in one batch. Returns the jobs.
-    pub async fn end_all(&self, schedules: &[ScheduleId], at: Timestamp, end: &End) -> Vec<JobId> {
+    pub async fn end_all(
+        &self,
+        schedules: &[ScheduleId],
+        at: Timestamp,
+        end: &AttemptEnd,
+    ) -> Vec<JobId> {
         let mut jobs = Vec::new();
         for schedule in schedules {
             jobs.push(self.manual_job(*schedule, at).await);
@@ -66,7 +71,7 @@ impl World {
         let claimed = self.claim(at, &jobs).await;
         let ends = claimed.iter().map(|claimed| self.completion(claimed, None, end.clone()));
         let committed = self.commit(at, &ends.collect::<Vec<_>>()).await;
-        assert!(committed.fates.iter().all(|fate| matches!(fate, Fate::Applied(_))));
+        assert!(committed.fates.iter().all(|fate| matches!(fate, CompletionResult::Applied(_))));
         jobs
     }
 
@@ -86,13 +91,13 @@ impl World {
         for ids in ids.chunks(500) {
             let claimed = self.claim(at, ids).await;
             assert_eq!(claimed.len(), ids.len());
-            let end = |claimed| self.completion(claimed, None, End::Failed(failure()));
+            let end = |claimed| self.completion(claimed, None, AttemptEnd::Failed(failure()));
             let committed = self.commit(at, &claimed.iter().map(end).collect::<Vec<_>>()).await;
             assert_eq!(committed.events, ids.len() as u64);
         }
     }
 
-    pub async fn relay(&self, now: Timestamp, rules: &GroupingRules) -> Relayed {
+    pub async fn relay(&self, now: Timestamp, rules: &GroupingRules) -> RelayResult {
         self.store.relay(now, 9_000, rules).await.expect("relay")
     }
 
@@ -188,7 +193,7 @@ impl Expected {
         self.streak = streak;
         self.events += raised.len() as u64;
         let told = raised.into_iter().filter(|raised| raised.wanted);
-        self.told.extend(told.map(|Raised { kind, .. }| (kind, job)));
+        self.told.extend(told.map(|RaisedEvent { kind, .. }| (kind, job)));
     }
 }
 
@@ -206,7 +211,7 @@ async fn batch(w: &World, schedule: ScheduleId, ends: &str, at: i64) -> Vec<(Com
         if letter == 'C' {
             w.store.cancel_job(&w.write(minute(at)), job).await.expect("cancel");
         }
-        let end = if letter == 'S' { End::Succeeded } else { End::Failed(failure()) };
+        let end = if letter == 'S' { AttemptEnd::Succeeded } else { AttemptEnd::Failed(failure()) };
         batch.push((w.completion(claimed, None, end), letter));
     }
     batch
@@ -243,8 +248,8 @@ pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
         completions.extend_from_slice(busy);
         let committed = w.store.commit(minute(at), &completions).await.expect("commit");
         let (fates, left) = committed.fates.split_at(count);
-        assert!(fates.iter().all(|fate| matches!(fate, Fate::Applied(_))), "{ends}");
-        assert!(left.iter().all(|fate| *fate == Fate::Busy), "{ends}");
+        assert!(fates.iter().all(|fate| matches!(fate, CompletionResult::Applied(_))), "{ends}");
+        assert!(left.iter().all(|fate| *fate == CompletionResult::Busy), "{ends}");
         assert_eq!(committed.events, expected, "{ends}");
         let again = w.store.commit(minute(at), &completions).await.expect("commit");
         assert_eq!(again.events, 0, "{ends}: the claims are gone by then");
@@ -252,7 +257,7 @@ pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
     let events: u64 = schedules.iter().map(|(_, expected)| expected.events).sum();
     let relayed = w.relay(minute(30), &ONE_BY_ONE).await;
     let all: usize = schedules.iter().map(|(_, expected)| expected.told.len()).sum();
-    let expected = Relayed { events, planned: all as u64, ..Relayed::default() };
+    let expected = RelayResult { events, planned: all as u64, ..RelayResult::default() };
     assert_eq!(relayed, expected);
     let deliveries = w.deliveries().await;
     assert_eq!(deliveries.len(), all);
@@ -284,17 +289,17 @@ pub async fn a_commit_that_does_not_end_a_run_raises_nothing(w: &World) {
     };
     let end = |claimed: &Claimed, end| w.completion(claimed, None, end);
     let claimed = claim().await;
-    let retried = end(&claimed, End::Retry(failure(), minute(3)));
-    assert_eq!(events(retried).await, (Fate::Applied(JobStatus::Pending), 0));
+    let retried = end(&claimed, AttemptEnd::Retry(failure(), minute(3)));
+    assert_eq!(events(retried).await, (CompletionResult::Applied(JobStatus::Pending), 0));
     let claimed = w.claim(minute(3), &[claimed.job]).await.remove(0);
-    let others = Completion { executor: ExecutorId(1), ..end(&claimed, End::Succeeded) };
-    assert_eq!(events(others).await, (Fate::Lost, 0));
-    let earlier = Completion { attempt: 1, ..end(&claimed, End::Succeeded) };
-    assert_eq!(events(earlier).await, (Fate::Lost, 0));
+    let others = Completion { executor: ExecutorId(1), ..end(&claimed, AttemptEnd::Succeeded) };
+    assert_eq!(events(others).await, (CompletionResult::Lost, 0));
+    let earlier = Completion { attempt: 1, ..end(&claimed, AttemptEnd::Succeeded) };
+    assert_eq!(events(earlier).await, (CompletionResult::Lost, 0));
     let why = Failure { code: ErrorCode::Cancelled, message: "x".into(), retryable: false };
     assert_eq!(
-        events(end(&claimed, End::Failed(why))).await,
-        (Fate::Applied(JobStatus::Failed), 0)
+        events(end(&claimed, AttemptEnd::Failed(why))).await,
+        (CompletionResult::Applied(JobStatus::Failed), 0)
     );
     let waiting = w.manual_job(id, minute(2)).await;
     w.store.cancel_job(&w.write(minute(2)), waiting).await.expect("cancel");
@@ -304,8 +309,8 @@ pub async fn a_commit_that_does_not_end_a_run_raises_nothing(w: &World) {
     w.tell_failures(once, &[]).await;
     let job = w.manual_job(once, minute(2)).await;
     let claimed = w.claim(minute(2), &[job]).await.remove(0);
-    let retried = end(&claimed, End::Retry(failure(), minute(3)));
-    assert_eq!(events(retried).await, (Fate::Applied(JobStatus::Failed), 1));
+    let retried = end(&claimed, AttemptEnd::Retry(failure(), minute(3)));
+    assert_eq!(events(retried).await, (CompletionResult::Applied(JobStatus::Failed), 1));
 }
 
 pub async fn an_event_becomes_a_delivery_for_each_channel(w: &World) {
@@ -318,12 +323,12 @@ pub async fn an_event_becomes_a_delivery_for_each_channel(w: &World) {
     assert!(w.store.unverify_channel(&w.write(minute(1)), c, "gone").await.expect("unverify"));
     w.fail(id, 2).await;
     let job = w.fail(id, 3).await;
-    let change = Change { name: "renamed".into(), ..w.change(id).await };
+    let change = ScheduleState { name: "renamed".into(), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(3)), id, &change).await.expect("change");
     assert!(w.work(minute(4)).await.relay);
     let relayed = w.relay(minute(4), &ONE_BY_ONE).await;
-    assert_eq!(relayed, Relayed { events: 2, planned: 4, ..Relayed::default() });
-    assert_eq!(w.relay(minute(4), &ONE_BY_ONE).await, Relayed::default(), "each event once");
+    assert_eq!(relayed, RelayResult { events: 2, planned: 4, ..RelayResult::default() });
+    assert_eq!(w.relay(minute(4), &ONE_BY_ONE).await, RelayResult::default(), "each event once");
 
     let planned = w.deliveries().await;
     let of_second: Vec<_> = planned.iter().filter(|one| one.job == Some(job)).collect();
@@ -373,7 +378,7 @@ pub async fn an_alert_without_a_receiver_is_recorded(w: &World) {
     assert!(w.store.unverify_channel(&w.write(minute(1)), channel, "x").await.expect("unverify"));
     for id in [none, unverified] {
         w.fail(id, 2).await;
-        w.end_all(&[id], minute(3), &End::Succeeded).await;
+        w.end_all(&[id], minute(3), &AttemptEnd::Succeeded).await;
     }
     for rules in [ONE_BY_ONE, GroupingRules::default()] {
         w.relay(minute(4), &rules).await;
@@ -467,8 +472,12 @@ pub async fn a_flood_becomes_a_digest(w: &World) {
     }
     w.tell(ids[0], on(NotifyOn::Failure), &[ops, other]).await;
     for (n, id) in ids.iter().enumerate() {
-        w.end_all(&[*id], minute(2).plus(Duration::from_secs(n as u64)), &End::Failed(failure()))
-            .await;
+        w.end_all(
+            &[*id],
+            minute(2).plus(Duration::from_secs(n as u64)),
+            &AttemptEnd::Failed(failure()),
+        )
+        .await;
     }
     let relayed = w.relay(minute(3), &FLOOD).await;
     assert_eq!((relayed.events, relayed.planned, relayed.merged), (7, 5, 4));
@@ -476,7 +485,7 @@ pub async fn a_flood_becomes_a_digest(w: &World) {
     assert_eq!(sent.iter().filter(|one| one.channel == ops).count(), 3);
     assert_eq!(sent.iter().filter(|one| one.channel == other).count(), 1);
     // Events of another kind, later in the same minute.
-    w.end_all(&ids[..3], minute(3).plus(Duration::from_secs(20)), &End::Succeeded).await;
+    w.end_all(&ids[..3], minute(3).plus(Duration::from_secs(20)), &AttemptEnd::Succeeded).await;
     let relayed = w.relay(minute(3).plus(Duration::from_secs(30)), &FLOOD).await;
     assert_eq!((relayed.events, relayed.planned, relayed.merged), (3, 0, 2));
     let [digest] = &w.deliveries_of(AlertKind::Digest).await[..] else { panic!("one digest") };
@@ -609,13 +618,13 @@ pub async fn nothing_of_a_deleted_account_is_alerted(w: &World) {
     assert_eq!(w.deliveries().await, []);
     assert_eq!(w.store.delivery(w.account, before[0].id).await.expect("read"), None);
     // A running attempt ends as usual.
-    let end = w.completion(&running, None, End::Failed(failure()));
+    let end = w.completion(&running, None, AttemptEnd::Failed(failure()));
     w.commit(minute(5), &[end]).await;
     for at in [minute(5), minute(500)] {
         let work = w.work(at).await;
         assert!(!work.relay && !work.deliver, "nothing to do: {work:?}");
         assert_eq!((work.next, work.oldest), (None, None));
-        assert_eq!(w.relay(at, &GroupingRules::default()).await, Relayed::default());
+        assert_eq!(w.relay(at, &GroupingRules::default()).await, RelayResult::default());
         assert_eq!(w.claim_due(at).await, ClaimedDeliveries::default());
     }
     assert!(w.store.rows_left(w.account).await.expect("count") > 5);

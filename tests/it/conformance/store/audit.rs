@@ -3,9 +3,10 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId, KeyId, UserId};
 use punctual::store::{
-    Account, AuditContext, AuditEntry, AuditQuery, Cancelled, Change, Changed, End, Expected,
-    INSTALLATION, Joins, MemberChange, MemberChanged, NewJob, NewUser, SessionEnding,
-    StoreErrorKind, Triggered, UserCreated, WriteContext,
+    Account, AttemptEnd, AuditContext, AuditEntry, AuditQuery, Cancelled, ExpectedState,
+    INSTALLATION, JoinedAccount, MemberChange, MemberChanged, NewJob, NewUser,
+    ScheduleChangeResult, ScheduleState, SessionEnding, StoreErrorKind, TriggerResult, UserCreated,
+    WriteContext,
 };
 
 use super::accounts::new_key;
@@ -71,13 +72,13 @@ pub async fn an_entry_has_actor_action_and_origin(w: &World) {
 pub async fn every_change_is_entered_once(w: &World) {
     let id = w.schedule().await;
     last_is(w, BEFORE, Action::ScheduleCreated, id).await;
-    let change = Change { action: Action::ScheduleDisabled, ..w.change(id).await };
-    let change = Change { is_enabled: false, ..change };
+    let change = ScheduleState { action: Action::ScheduleDisabled, ..w.change(id).await };
+    let change = ScheduleState { is_enabled: false, ..change };
     w.store.change_schedule(&w.write(minute(1)), id, &change).await.expect("change");
     last_is(w, 3, Action::ScheduleDisabled, id).await;
     let job = w.manual_job(id, minute(2)).await;
     last_is(w, 4, Action::ScheduleTriggered, id).await;
-    w.run(minute(2), job, End::Succeeded).await;
+    w.run(minute(2), job, AttemptEnd::Succeeded).await;
     let again = JobId::new(minute(3), 1);
     w.store.retry_job(&w.write(minute(3)), job, again, None).await.expect("retry");
     last_is(w, 5, Action::JobRetried, job).await;
@@ -172,7 +173,7 @@ pub async fn a_new_member_is_entered_once(w: &World) {
         password: hash("x"),
         is_confirmed: false,
     };
-    let invited = Joins::Invited(digest(2));
+    let invited = JoinedAccount::Invited(digest(2));
     let made = w.store.create_user(&act(w, minute(3)), &cy, &invited).await.expect("create");
     assert_eq!(made, UserCreated::Created);
     last_is(w, 6, Action::InvitationAccepted, cys.id).await;
@@ -184,7 +185,7 @@ pub async fn a_new_member_is_entered_once(w: &World) {
         password: hash("x"),
         is_confirmed: false,
     };
-    let new = Joins::New(Account::new(id, "dans", minute(4)));
+    let new = JoinedAccount::New(Account::new(id, "dans", minute(4)));
     w.store.create_user(&act(w, minute(4)), &dan, &new).await.expect("create");
     let page = w.store.audit_log(id, &everything()).await.expect("list");
     let told: Vec<_> =
@@ -283,13 +284,13 @@ pub async fn calls_without_an_effect_are_not_entered(w: &World) {
     let gone = w.new_schedule().id;
     let missing = JobId::new(minute(1), 99);
     let new = |schedule| NewJob { id: JobId::new(minute(1), 7), schedule };
-    let stale = Change { expected: Expected { revision: 77, ..old.expected }, ..old };
+    let stale = ScheduleState { expected: ExpectedState { revision: 77, ..old.expected }, ..old };
     let changed = w.store.change_schedule(&write(), id, &stale).await.expect("change");
-    assert_eq!(changed, Changed::Stale);
+    assert_eq!(changed, ScheduleChangeResult::Stale);
     w.store.change_schedule(&write(), gone, &stale).await.expect("change");
     assert!(!w.store.delete_schedule(&write(), gone).await.expect("delete"));
     let made = w.store.create_job(&write(), &new(gone), None).await.expect("create");
-    assert_eq!(made, Triggered::NoSuchSchedule);
+    assert_eq!(made, TriggerResult::NoSuchSchedule);
     w.store.retry_job(&write(), missing, JobId::new(minute(1), 8), None).await.expect("retry");
     w.store.cancel_job(&write(), missing).await.expect("cancel");
     assert!(!w.store.revoke_key(&write(), new_key(1).id).await.expect("revoke"));

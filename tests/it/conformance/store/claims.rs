@@ -4,7 +4,7 @@ use std::time::Duration;
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::store::{
-    Claim, Claims, Completion, End, ExecutorId, HeldClaim, LATE_OF_EACH, NewJob, Waiting,
+    AttemptEnd, Claim, Claims, Completion, ExecutorId, HeldClaim, LATE_OF_EACH, NewJob, WaitingJobs,
 };
 
 use super::world::{World, failure, lease_end, minute, soon};
@@ -55,7 +55,7 @@ pub async fn a_claim_is_whole(w: &World) {
 pub async fn only_jobs_that_may_start_are_claimed(w: &World) {
     let id = w.schedule().await;
     let done = w.manual_job(id, minute(1)).await;
-    w.run(minute(1), done, End::Succeeded).await;
+    w.run(minute(1), done, AttemptEnd::Succeeded).await;
     let running = w.manual_job(id, minute(1)).await;
     w.claim(minute(1), &[running]).await;
     let cancelled = w.manual_job(id, minute(1)).await;
@@ -75,7 +75,8 @@ pub async fn attempts_are_numbered_and_limited(w: &World) {
         let claimed = w.claim(at, &[job]).await;
         assert_eq!(i64::from(claimed[0].attempt), attempt);
         assert!(w.claim(soon(at), &[job]).await.is_empty(), "never two at once");
-        let end = w.completion(&claimed[0], None, End::Retry(failure(), minute(attempt + 1)));
+        let end =
+            w.completion(&claimed[0], None, AttemptEnd::Retry(failure(), minute(attempt + 1)));
         w.commit(at, &[end]).await;
     }
     assert_eq!(w.status(job).await, JobStatus::Failed);
@@ -134,7 +135,7 @@ pub async fn leases_are_removed_when_no_claim_needs_them(w: &World) {
         run: None,
         completed_at: minute(3),
         exchange: None,
-        end: End::Retry(failure(), minute(3)),
+        end: AttemptEnd::Retry(failure(), minute(3)),
     };
     let of_six = claimed.iter().find(|claim| claim.executor == without.executor);
     w.commit(minute(3), &[end(of_six.expect("claimed"))]).await;
@@ -160,7 +161,7 @@ pub async fn late_ones_are_found_oldest_first(w: &World) {
     assert_eq!(late(minute(9), 9).await, [first, second, third]);
     assert_eq!(late(minute(9), 2).await, [first, second]);
     assert_eq!(late(minute(2), 9).await, [first], "before, not at");
-    w.run(minute(3), first, End::Retry(failure(), minute(5))).await;
+    w.run(minute(3), first, AttemptEnd::Retry(failure(), minute(5))).await;
     assert_eq!(late(minute(9), 9).await, [second, third, first]);
     assert_eq!(w.store.late(minute(9), None, 9).await.expect("read")[2].start, minute(5));
 }
@@ -237,13 +238,14 @@ pub async fn the_claims_of_an_executor_are_found_by_their_beginning(w: &World) {
     assert_eq!(before(minute(2)).await, [early]);
     let both = BTreeSet::from([early, late]);
     assert_eq!(before(minute(9)).await, both.into_iter().collect::<Vec<_>>());
-    w.commit(minute(3), &[w.completion(&first, None, End::Retry(failure(), minute(3)))]).await;
+    w.commit(minute(3), &[w.completion(&first, None, AttemptEnd::Retry(failure(), minute(3)))])
+        .await;
     assert_eq!(before(minute(9)).await, [late], "an ended attempt has no claim");
 }
 
 pub async fn waiting_jobs_are_counted_to_a_cap(w: &World) {
     let waiting = async |at, cap| {
-        let Waiting { jobs, since } = w.store.waiting(minute(at), cap).await.expect("counted");
+        let WaitingJobs { jobs, since } = w.store.waiting(minute(at), cap).await.expect("counted");
         (jobs, since)
     };
     assert_eq!(waiting(9, 10).await, (0, None));
@@ -263,7 +265,7 @@ pub async fn unfinished_jobs_are_counted_to_a_cap(w: &World) {
     assert_eq!(w.store.unfinished(10).await.expect("count"), 0);
     let id = w.schedule().await;
     let done = w.manual_job(id, minute(1)).await;
-    w.run(minute(1), done, End::Succeeded).await;
+    w.run(minute(1), done, AttemptEnd::Succeeded).await;
     for _ in 0..4 {
         w.manual_job(id, minute(1)).await;
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response};
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{Completion, End, ExecutorId, Fate};
+use punctual::store::{AttemptEnd, Completion, CompletionResult, ExecutorId};
 
 use super::world::{World, answered, failure, minute, soon};
 
@@ -11,14 +11,17 @@ pub async fn success_and_failure_are_final(w: &World) {
     let id = w.schedule().await;
     let other = Failure { code: ErrorCode::Dns, message: "no such host".into(), retryable: false };
     for (end, status, code) in [
-        (End::Succeeded, JobStatus::Success, None),
-        (End::Failed(other), JobStatus::Failed, Some(ErrorCode::Dns)),
+        (AttemptEnd::Succeeded, JobStatus::Success, None),
+        (AttemptEnd::Failed(other), JobStatus::Failed, Some(ErrorCode::Dns)),
     ] {
         let job = w.manual_job(id, minute(1)).await;
         let claimed = w.claim(minute(2), &[job]).await.remove(0);
         let completion = w.completion(&claimed, Some(answered(201, b"body")), end);
         let committed = w.commit(minute(3), std::slice::from_ref(&completion)).await;
-        assert_eq!((committed.fates, committed.tickets), (vec![Fate::Applied(status)], vec![]));
+        assert_eq!(
+            (committed.fates, committed.tickets),
+            (vec![CompletionResult::Applied(status)], vec![])
+        );
         assert_eq!(committed.failed, code.into_iter().map(|code| (0, code)).collect::<Vec<_>>());
         let (read, attempts) = w.job_and_attempts(job).await;
         assert_eq!((read.status, read.error_code), (status, code));
@@ -30,15 +33,15 @@ pub async fn success_and_failure_are_final(w: &World) {
         assert_eq!(read.response_headers.as_deref(), Some(r#"{"content-type":"text/plain"}"#));
         assert_eq!((attempts.len(), attempts[0].error_code), (1, code));
         assert!(w.claim(minute(9), &[job]).await.is_empty());
-        assert_eq!(w.commit(minute(9), &[completion]).await.fates, [Fate::Lost]);
+        assert_eq!(w.commit(minute(9), &[completion]).await.fates, [CompletionResult::Lost]);
     }
 }
 
 pub async fn a_retry_waits_for_its_time(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
-    let committed = w.run(minute(1), job, End::Retry(failure(), minute(5))).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Pending)]);
+    let committed = w.run(minute(1), job, AttemptEnd::Retry(failure(), minute(5))).await;
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Pending)]);
     assert_eq!(committed.failed, [], "it has not failed for good");
     let ticket = committed.tickets[0];
     assert_eq!((committed.tickets.len(), ticket.job, ticket.start), (1, job, minute(5)));
@@ -55,8 +58,8 @@ pub async fn a_retry_waits_for_its_time(w: &World) {
 pub async fn without_an_attempt_left_a_retry_fails(w: &World) {
     let id = w.schedule_with(|new| new.version.definition.max_retries = 1).await;
     let job = w.manual_job(id, minute(1)).await;
-    let committed = w.run(minute(1), job, End::Retry(failure(), minute(5))).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed)]);
+    let committed = w.run(minute(1), job, AttemptEnd::Retry(failure(), minute(5))).await;
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Failed)]);
     assert!(committed.tickets.is_empty());
     assert_eq!(committed.failed, [(0, ErrorCode::HttpStatus)]);
     let (read, attempts) = w.job_and_attempts(job).await;
@@ -69,7 +72,7 @@ pub async fn a_lost_claim_changes_nothing(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
     let claimed = w.claim(minute(1), &[job]).await.remove(0);
-    let fine = w.completion(&claimed, None, End::Succeeded);
+    let fine = w.completion(&claimed, None, AttemptEnd::Succeeded);
     let before = w.job_and_attempts(job).await;
     let lost = [
         Completion { executor: ExecutorId(1), ..fine.clone() },
@@ -78,19 +81,25 @@ pub async fn a_lost_claim_changes_nothing(w: &World) {
         Completion { job: JobId::new(minute(1), 1), ..fine.clone() },
     ];
     let committed = w.commit(minute(2), &lost).await;
-    assert_eq!((committed.fates, committed.tickets), (vec![Fate::Lost; 4], vec![]));
+    assert_eq!((committed.fates, committed.tickets), (vec![CompletionResult::Lost; 4], vec![]));
     assert_eq!(w.job_and_attempts(job).await, before);
     assert_eq!(w.read(id).await.last_run_at, None);
 
     // The attempt was closed and the next one is running, so the commit of the first executor is
     // lost.
-    let closed = w.completion(&claimed, None, End::Retry(failure(), minute(2)));
+    let closed = w.completion(&claimed, None, AttemptEnd::Retry(failure(), minute(2)));
     w.commit(minute(2), &[closed]).await;
     let second = w.claim(minute(2), &[job]).await.remove(0);
-    assert_eq!(w.commit(minute(2), std::slice::from_ref(&fine)).await.fates, [Fate::Lost]);
-    let end = w.completion(&second, None, End::Succeeded);
+    assert_eq!(
+        w.commit(minute(2), std::slice::from_ref(&fine)).await.fates,
+        [CompletionResult::Lost]
+    );
+    let end = w.completion(&second, None, AttemptEnd::Succeeded);
     let committed = w.commit(minute(3), &[fine, end]).await;
-    assert_eq!(committed.fates, [Fate::Lost, Fate::Applied(JobStatus::Success)]);
+    assert_eq!(
+        committed.fates,
+        [CompletionResult::Lost, CompletionResult::Applied(JobStatus::Success)]
+    );
 }
 
 pub async fn the_second_end_of_a_job_is_lost(w: &World) {
@@ -99,15 +108,22 @@ pub async fn the_second_end_of_a_job_is_lost(w: &World) {
     let claimed = w.claim(minute(1), &[job, other]).await;
     let of = |job| claimed.iter().find(|claimed| claimed.job == job).expect("claimed");
     let batch = [
-        w.completion(of(job), None, End::Failed(failure())),
-        w.completion(of(job), None, End::Succeeded),
-        w.completion(of(other), None, End::Succeeded),
+        w.completion(of(job), None, AttemptEnd::Failed(failure())),
+        w.completion(of(job), None, AttemptEnd::Succeeded),
+        w.completion(of(other), None, AttemptEnd::Succeeded),
     ];
     let committed = w.commit(minute(2), &batch).await;
     let (failed, success) = (JobStatus::Failed, JobStatus::Success);
-    assert_eq!(committed.fates, [Fate::Applied(failed), Fate::Lost, Fate::Applied(success)]);
+    assert_eq!(
+        committed.fates,
+        [
+            CompletionResult::Applied(failed),
+            CompletionResult::Lost,
+            CompletionResult::Applied(success)
+        ]
+    );
     assert_eq!(w.status(job).await, JobStatus::Failed);
-    assert_eq!(w.commit(minute(2), &batch).await.fates, [Fate::Lost; 3]);
+    assert_eq!(w.commit(minute(2), &batch).await.fates, [CompletionResult::Lost; 3]);
     assert_eq!(w.read(id).await.consecutive_failures, 0);
     assert!(w.commit(minute(2), &[]).await.fates.is_empty());
 }
@@ -115,7 +131,7 @@ pub async fn the_second_end_of_a_job_is_lost(w: &World) {
 pub async fn a_lost_executor_leaves_no_response(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
-    w.run(minute(1), job, End::Retry(failure(), minute(2))).await;
+    w.run(minute(1), job, AttemptEnd::Retry(failure(), minute(2))).await;
     w.claim(minute(2), &[job]).await;
     let lost = w.store.expired(minute(9), 9).await.expect("read").remove(0);
     let message = "the executor was lost".to_owned();
@@ -127,7 +143,7 @@ pub async fn a_lost_executor_leaves_no_response(w: &World) {
         run: None,
         completed_at: minute(9),
         exchange: None,
-        end: End::Retry(why, minute(9)),
+        end: AttemptEnd::Retry(why, minute(9)),
     };
     assert_eq!(w.commit(minute(9), &[completion]).await.tickets.len(), 1);
     let (read, attempts) = w.job_and_attempts(job).await;
@@ -150,7 +166,8 @@ pub async fn any_bytes_can_be_stored(w: &World) {
     let response = Response { status: 599, headers, body: body.clone(), truncated: true };
     let exchange = Exchange { result: Ok(response), ..answered(200, b"") };
     let message = "it said \0".to_owned();
-    let end = End::Failed(Failure { code: ErrorCode::HttpStatus, message, retryable: false });
+    let end =
+        AttemptEnd::Failed(Failure { code: ErrorCode::HttpStatus, message, retryable: false });
     w.commit(minute(1), &[w.completion(&claimed, Some(exchange), end)]).await;
     let read = w.job(job).await;
     let expected = String::from_utf8_lossy(&body).replace('\0', "\u{fffd}");
@@ -173,17 +190,17 @@ pub async fn large_responses_in_one_batch(w: &World) {
     let body = vec![b'"'; 65_536];
     let batch: Vec<_> = claimed
         .iter()
-        .map(|claimed| w.completion(claimed, Some(answered(200, &body)), End::Succeeded))
+        .map(|claimed| w.completion(claimed, Some(answered(200, &body)), AttemptEnd::Succeeded))
         .collect();
     let committed = w.commit(minute(2), &batch).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success); 40]);
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success); 40]);
     for job in [jobs[0], jobs[39]] {
         assert_eq!(w.job(job).await.response.map(|text| text.len()), Some(65_536));
     }
 }
 
 /// Runs a job from `at` to its end.
-async fn run_job(w: &World, id: ScheduleId, at: i64, end: End) -> JobId {
+async fn run_job(w: &World, id: ScheduleId, at: i64, end: AttemptEnd) -> JobId {
     let job = w.manual_job(id, minute(at)).await;
     w.run(minute(at), job, end).await;
     job
@@ -193,12 +210,12 @@ pub async fn the_streak_counts_failures_since_a_success(w: &World) {
     let id = w.schedule().await;
     let mut expected = 0;
     for (at, end) in [
-        (1, End::Failed(failure())),
-        (2, End::Failed(failure())),
-        (3, End::Succeeded),
-        (4, End::Failed(failure())),
+        (1, AttemptEnd::Failed(failure())),
+        (2, AttemptEnd::Failed(failure())),
+        (3, AttemptEnd::Succeeded),
+        (4, AttemptEnd::Failed(failure())),
     ] {
-        let fails = end != End::Succeeded;
+        let fails = end != AttemptEnd::Succeeded;
         run_job(w, id, at, end).await;
         expected = if fails { expected + 1 } else { 0 };
         let read = w.read(id).await;
@@ -214,8 +231,12 @@ pub async fn the_streak_counts_failures_since_a_success(w: &World) {
         jobs.push(w.manual_job(id, minute(at)).await);
     }
     let claimed = w.claim(minute(20), &jobs).await;
-    let ends =
-        [End::Failed(failure()), End::Succeeded, End::Failed(failure()), End::Failed(failure())];
+    let ends = [
+        AttemptEnd::Failed(failure()),
+        AttemptEnd::Succeeded,
+        AttemptEnd::Failed(failure()),
+        AttemptEnd::Failed(failure()),
+    ];
     let batch: Vec<_> = jobs
         .iter()
         .zip(ends)
@@ -233,8 +254,8 @@ pub async fn an_older_run_does_not_become_the_last(w: &World) {
     let [slow, quick] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(2)).await];
     let slow = w.claim(minute(1), &[slow]).await.remove(0);
     let quick = w.claim(minute(2), &[quick]).await.remove(0);
-    w.commit(minute(3), &[w.completion(&quick, None, End::Succeeded)]).await;
-    w.commit(minute(9), &[w.completion(&slow, None, End::Failed(failure()))]).await;
+    w.commit(minute(3), &[w.completion(&quick, None, AttemptEnd::Succeeded)]).await;
+    w.commit(minute(9), &[w.completion(&slow, None, AttemptEnd::Failed(failure()))]).await;
     let read = w.read(id).await;
     assert_eq!(read.last_run_at, Some(minute(2)));
     assert_eq!(read.last_job_status, Some(JobStatus::Success));
@@ -247,8 +268,8 @@ pub async fn an_older_run_does_not_become_the_last(w: &World) {
     let slow = w.claim(minute(1), &[slow]).await.remove(0);
     let quick = w.claim(minute(2), &[quick]).await.remove(0);
     let batch = [
-        w.completion(&quick, None, End::Succeeded),
-        w.completion(&slow, None, End::Failed(failure())),
+        w.completion(&quick, None, AttemptEnd::Succeeded),
+        w.completion(&slow, None, AttemptEnd::Failed(failure())),
     ];
     w.commit(minute(9), &batch).await;
     let read = w.read(other).await;
@@ -258,9 +279,9 @@ pub async fn an_older_run_does_not_become_the_last(w: &World) {
 
 pub async fn cancelled_jobs_count_nothing(w: &World) {
     let id = w.schedule().await;
-    run_job(w, id, 1, End::Failed(failure())).await;
+    run_job(w, id, 1, AttemptEnd::Failed(failure())).await;
     // The job ends by itself before the executor learns of the cancellation.
-    for end in [End::Failed(failure()), End::Retry(failure(), minute(3))] {
+    for end in [AttemptEnd::Failed(failure()), AttemptEnd::Retry(failure(), minute(3))] {
         let job = w.manual_job(id, minute(2)).await;
         let claimed = w.claim(minute(2), &[job]).await.remove(0);
         w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");
@@ -279,9 +300,9 @@ pub async fn cancelled_jobs_count_nothing(w: &World) {
     w.store.cancel_job(&w.write(soon(minute(2))), job).await.expect("cancel");
     let message = "the job was cancelled".to_owned();
     let why = Failure { code: ErrorCode::Cancelled, message, retryable: false };
-    let end = w.completion(&claimed, None, End::Failed(why));
+    let end = w.completion(&claimed, None, AttemptEnd::Failed(why));
     let committed = w.commit(minute(2).plus(Duration::from_secs(1)), &[end]).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed)]);
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Failed)]);
     let read = w.read(id).await;
     assert_eq!((read.last_run_at, read.consecutive_failures), (Some(minute(1)), 1));
     assert_eq!(w.job(job).await.error_code, Some(ErrorCode::Cancelled));

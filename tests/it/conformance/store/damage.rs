@@ -4,7 +4,7 @@
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{DeliveryContent, End};
+use punctual::store::{AttemptEnd, DeliveryContent};
 
 use super::alerts::ONE_BY_ONE;
 use super::world::{SHARD, World, definition, minute};
@@ -44,13 +44,14 @@ pub async fn a_damaged_version_fails_its_job_alone(w: &World, spoil: impl AsyncF
         assert_eq!((failure.code, failure.retryable), (ErrorCode::Internal, false));
         assert!(!failure.message.contains("BREW"), "{}", failure.message);
         // It runs and ends like any other job.
-        let mut end = w.completion(&claims.taken[0], None, End::Failed(failure));
+        let mut end = w.completion(&claims.taken[0], None, AttemptEnd::Failed(failure));
         end.job = bad;
         w.commit(minute(1), &[end]).await;
         spoil(MEND).await;
         let (job, _) = w.job_and_attempts(bad).await;
         assert_eq!((job.status, job.attempt_number), (JobStatus::Failed, 1));
-        let ends = claims.taken.iter().map(|claimed| w.completion(claimed, None, End::Succeeded));
+        let ends =
+            claims.taken.iter().map(|claimed| w.completion(claimed, None, AttemptEnd::Succeeded));
         w.commit(minute(1), &ends.collect::<Vec<_>>()).await;
         assert_eq!(w.store.unfinished(9).await.expect("count"), 0, "nothing comes back");
     }

@@ -7,8 +7,8 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, ScheduleId, VersionId};
 use punctual::store::{
-    Candidate, Change, CurrentLeader, End, Fence, Fired, Firing, ShardRecord, StoreErrorKind,
-    TickJob, TickRange,
+    AttemptEnd, Candidate, CurrentLeader, Fence, Fired, Firing, ScheduleState, ShardRecord,
+    StoreErrorKind, TickJob, TickRange,
 };
 
 use super::world::{HOST, SHARD, World, every_job, failure, fenced, minute, soon};
@@ -60,7 +60,7 @@ pub async fn shards_show_their_leaders_and_waiting_work(w: &World) {
     let job = w.manual_job(id, minute(2)).await;
     let late = own(&records(minute(3)).await);
     assert_eq!((late.due_since, late.waiting_since), (Some(minute(2)), Some(soon(minute(1)))));
-    w.run(minute(2), job, End::Succeeded).await;
+    w.run(minute(2), job, AttemptEnd::Succeeded).await;
     assert_eq!(own(&records(minute(0)).await).waiting_since, None, "not before it could start");
 }
 
@@ -128,10 +128,10 @@ pub async fn changed_schedules_are_stale(w: &World) {
     firings.push(Firing { schedule: ScheduleId::new(minute(0), 1), ..firings[0].clone() });
     let now = soon(minute(1));
     w.store.delete_schedule(&w.write(now), gone).await.expect("delete");
-    let change = Change { is_enabled: false, next_tick: None, ..w.change(disabled).await };
+    let change = ScheduleState { is_enabled: false, next_tick: None, ..w.change(disabled).await };
     w.store.change_schedule(&w.write(now), disabled, &change).await.expect("change");
     let version = w.new_version(super::world::definition());
-    let change = Change { version: Some(version), ..w.change(changed).await };
+    let change = ScheduleState { version: Some(version), ..w.change(changed).await };
     w.store.change_schedule(&w.write(now), changed, &change).await.expect("change");
     let done = w.fire(now, &firings).await;
     assert_eq!(done.advanced, [(fine, Some(minute(2)))]);
@@ -170,9 +170,9 @@ fn job_at(id: ScheduleId, n: i64) -> Vec<TickJob> {
 pub async fn a_job_that_exists_is_not_made_again(w: &World) {
     let [id, other] = [w.schedule().await, w.schedule().await];
     let job = w.tick_job(id).await;
-    w.run(soon(minute(1)), job, End::Succeeded).await;
+    w.run(soon(minute(1)), job, AttemptEnd::Succeeded).await;
     // The same tick is due again, as after a clock was set back.
-    let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
+    let change = ScheduleState { next_tick: Some(minute(1)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
     let done = w.fire(minute(3), &[w.firing(id).await, w.firing(other).await]).await;
     assert_eq!((done.tickets.len(), done.advanced.len()), (1, 2));
@@ -251,8 +251,8 @@ pub async fn jobs_that_have_not_begun_are_counted_by_schedule(w: &World) {
         jobs.push(w.manual_job(many, minute(1)).await);
     }
     w.manual_job(one, minute(1)).await;
-    w.run(minute(1), jobs[0], End::Retry(failure(), minute(2))).await;
-    w.run(minute(1), jobs[1], End::Succeeded).await;
+    w.run(minute(1), jobs[0], AttemptEnd::Retry(failure(), minute(2))).await;
+    w.run(minute(1), jobs[1], AttemptEnd::Succeeded).await;
     w.claim(minute(1), &[jobs[2]]).await;
     let counted = async |most| {
         let counted = w.store.unstarted(&[many, one, none], most).await.expect("counted");

@@ -24,23 +24,24 @@ use punctual::domain::{
     AccountId, InvitationId, JobId, KeyId, ScheduleId, SessionId, Timestamp, UserId, VersionId,
 };
 use punctual::store::{
-    Aborts, Account, AccountStore, AuditContext, AuditPage, AuditQuery, AuditStore, Cancelled,
-    Candidate, Change, Changed, Claim, ClaimStore, Claims, Committed, Completion, Created,
-    DueEntry, ExecutorId, Fate, Fence, Fired, Firing, FiringStore, Granted, Grants, HeldClaim,
-    HourStore, IdempotencyStore, JobPage, JobQuery, JobStore, KeyCreated, KeyProof, KeyUse,
-    KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret, QuotaStore, RecurrenceCount,
-    Resealed, Reservation, Reserved, Result, Retried, Rotated, Rotation, SchedulePage,
-    ScheduleQuery, ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore,
-    SkipPage, SkipQuery, StoreError, StoreErrorKind, Triggered, Upkeep, UpkeepStore, Usage,
-    VersionPage, Waiting, Wanted, WriteContext,
+    Account, AccountStore, AccountUsage, AuditContext, AuditPage, AuditQuery, AuditStore,
+    Cancelled, Candidate, Claim, ClaimStore, Claims, Committed, Completion, CompletionResult,
+    CreationResult, DueEntry, ExecutorId, Fence, Fired, Firing, FiringStore, GrantedJobs,
+    HeldClaim, HourStore, IdempotencyStore, JobGrants, JobPage, JobQuery, JobStore, JobsToAbort,
+    KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret,
+    PrunedRows, QuotaStore, RecurrenceCount, Resealed, Reservation, Reserved, Result, RetryResult,
+    Rotation, RotationResult, ScheduleChangeResult, SchedulePage, ScheduleQuery, ScheduleState,
+    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
+    SkipQuery, StoreError, StoreErrorKind, TriggerResult, UpkeepStore, VersionPage, WaitingJobs,
+    WantedJobs, WriteContext,
 };
 use punctual::store::{
-    AccountMember, Invitation, Joins, MemberChange, MemberChanged, Membership, NewInvitation,
-    NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User, UserCreated,
-    UserStore,
+    AccountMember, Invitation, JoinedAccount, MemberChange, MemberChanged, Membership,
+    NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Session, SessionEnding, User,
+    UserCreated, UserStore,
 };
 use punctual::store::{
-    DeletedAccount, DeletedPlace, DeletionStore, Erased, SkipPlace, StoredMonth, StoredSkip,
+    DeletedAccount, DeletedPlace, DeletionStore, ErasureResult, SkipPlace, StoredMonth, StoredSkip,
     StoredVersion,
 };
 use punctual::store::{Identity, IdentityLink, IdentityStore};
@@ -135,11 +136,11 @@ fn claimed(lost: Claims, again: Claims) -> Claims {
 /// Combines two commits. The repeated call does not return tickets again: `late` finds them.
 fn committed(lost: Committed, again: Committed) -> Committed {
     let fate = |(lost, again)| match lost {
-        Fate::Applied(_) => {
-            assert_eq!(again, Fate::Lost, "the first commit took effect");
+        CompletionResult::Applied(_) => {
+            assert_eq!(again, CompletionResult::Lost, "the first commit took effect");
             lost
         }
-        Fate::Lost | Fate::Busy => again,
+        CompletionResult::Lost | CompletionResult::Busy => again,
     };
     Committed {
         fates: lost.fates.into_iter().zip(again.fates).map(fate).collect(),
@@ -161,7 +162,7 @@ flaky! { AccountStore:
         => |lost, again| done_once(lost, again, |made| *made, |_, again| matches!(again, Ok(false)));
     fn accounts(&self) -> Vec<Account>;
     fn account(&self, id: AccountId) -> Option<Account>;
-    fn usage(&self, id: AccountId, now: Timestamp) -> Usage;
+    fn usage(&self, id: AccountId, now: Timestamp) -> AccountUsage;
     fn jobs_made(&self, id: AccountId, now: Timestamp) -> u64;
     fn set_plan(&self, write: &WriteContext, plan: &str) -> bool;
     fn set_suspended(&self, write: &WriteContext, suspended: bool) -> bool;
@@ -173,10 +174,10 @@ flaky! { AccountStore:
             })
         };
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
-    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Rotated
-        => |lost, again| done_once(lost, again, |rotated| *rotated == Rotated::Done, |_, again| {
+    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> RotationResult
+        => |lost, again| done_once(lost, again, |rotated| *rotated == RotationResult::Done, |_, again| {
             // The account may have the maximum number of keys by then.
-            is_refused(again) || matches!(again, Ok(Rotated::TooMany))
+            is_refused(again) || matches!(again, Ok(RotationResult::TooMany))
         });
     fn revoke_key(&self, write: &WriteContext, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
@@ -185,19 +186,19 @@ flaky! { AccountStore:
 
 flaky! { QuotaStore:
     // If the answer is lost, its reservation is lost, too.
-    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[Wanted]) -> Grants;
-    fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &Wanted) -> Option<Granted>;
+    fn reserve_jobs(&self, now: Timestamp, ahead: u32, wanted: &[WantedJobs]) -> JobGrants;
+    fn await_jobs(&self, now: Timestamp, ahead: u32, wanted: &WantedJobs) -> Option<GrantedJobs>;
     fn begin_months(&self, now: Timestamp, accounts: &[AccountId]) -> ();
     fn plans_of(&self, accounts: &[AccountId]) -> Vec<(AccountId, String)>;
 }
 
 flaky! { ScheduleStore:
     fn create_schedules(&self, write: &WriteContext, schedules: &[NewSchedule], most: Option<u64>)
-        -> Created
+        -> CreationResult
         => |lost, again| {
-            let done = |created: &Created| *created == Created::All && !schedules.is_empty();
+            let done = |created: &CreationResult| *created == CreationResult::All && !schedules.is_empty();
             done_once(lost, again, done, |_, again| {
-                is_refused(again) || matches!(again, Ok(Created::TooMany { .. }))
+                is_refused(again) || matches!(again, Ok(CreationResult::TooMany { .. }))
             })
         };
     fn schedule(&self, account: AccountId, id: ScheduleId) -> Option<Schedule>;
@@ -210,10 +211,10 @@ flaky! { ScheduleStore:
         limit: u32
     ) -> VersionPage;
     fn recurrences(&self, account: AccountId, limit: u32) -> Vec<RecurrenceCount>;
-    fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &Change) -> Changed
+    fn change_schedule(&self, write: &WriteContext, id: ScheduleId, change: &ScheduleState) -> ScheduleChangeResult
         => |lost, again| {
-            let done = |changed: &Changed| matches!(changed, Changed::Done(_));
-            done_once(lost, again, done, |_, again| matches!(again, Ok(Changed::Stale)))
+            let done = |changed: &ScheduleChangeResult| matches!(changed, ScheduleChangeResult::Done(_));
+            done_once(lost, again, done, |_, again| matches!(again, Ok(ScheduleChangeResult::Stale)))
         };
     fn delete_schedule(&self, write: &WriteContext, id: ScheduleId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
@@ -221,17 +222,17 @@ flaky! { ScheduleStore:
 }
 
 flaky! { JobStore:
-    fn create_job(&self, write: &WriteContext, job: &NewJob, quota: Option<u64>) -> Triggered
+    fn create_job(&self, write: &WriteContext, job: &NewJob, quota: Option<u64>) -> TriggerResult
         // The schedule may have been deleted in between.
         => |lost, again| {
-            let done = |made: &Triggered| matches!(made, Triggered::Created(_));
+            let done = |made: &TriggerResult| matches!(made, TriggerResult::Created(_));
             done_once(lost, again, done, |_, again| {
-                is_refused(again) || !matches!(again, Ok(Triggered::Created(_)))
+                is_refused(again) || !matches!(again, Ok(TriggerResult::Created(_)))
             })
         };
-    fn retry_job(&self, write: &WriteContext, of: JobId, id: JobId, quota: Option<u64>) -> Retried
+    fn retry_job(&self, write: &WriteContext, of: JobId, id: JobId, quota: Option<u64>) -> RetryResult
         => |lost, again| {
-            let done = |retried: &Retried| matches!(retried, Retried::Created(_));
+            let done = |retried: &RetryResult| matches!(retried, RetryResult::Created(_));
             done_once(lost, again, done, |_, again| is_refused(again))
         };
     fn cancel_job(&self, write: &WriteContext, id: JobId) -> Cancelled
@@ -268,7 +269,7 @@ flaky! { ClaimStore:
         => |lost, again| both(lost, again, claimed);
     fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
     fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
-    fn aborts(&self) -> Aborts;
+    fn aborts(&self) -> JobsToAbort;
     fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed
         => |lost, again| both(lost, again, committed);
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
@@ -309,9 +310,9 @@ flaky! { UpkeepStore:
     fn ping(&self) -> ();
     fn time(&self) -> Option<Timestamp>;
     fn prepare(&self, now: Timestamp) -> ();
-    fn prune(&self, before: Timestamp, limit: u32) -> Upkeep
+    fn prune(&self, before: Timestamp, limit: u32) -> PrunedRows
         // The repeated call does the work of the next round.
-        => |lost, again| both(lost, again, |lost, again: Upkeep| Upkeep {
+        => |lost, again| both(lost, again, |lost, again: PrunedRows| PrunedRows {
             days: lost.days + again.days,
             jobs: lost.jobs + again.jobs,
             skips: lost.skips + again.skips,
@@ -330,7 +331,7 @@ flaky! { UpkeepStore:
         => |lost, again| both(lost, again, |lost, again| lost + again);
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
-    fn waiting(&self, now: Timestamp, cap: u32) -> Waiting;
+    fn waiting(&self, now: Timestamp, cap: u32) -> WaitingJobs;
 }
 
 flaky! { HourStore:
@@ -341,7 +342,7 @@ flaky! { HourStore:
 }
 
 flaky! { UserStore:
-    fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &Joins) -> UserCreated
+    fn create_user(&self, audit_context: &AuditContext, user: &NewUser, joins: &JoinedAccount) -> UserCreated
         => |lost, again| {
             let done = |created: &UserCreated| *created == UserCreated::Created;
             done_once(lost, again, done, |_, again| {
@@ -400,7 +401,7 @@ flaky! { IdentityStore:
     fn link_identity(&self, audit_context: &AuditContext, user: UserId, identity: &Identity) -> IdentityLink;
     fn unlink_identities(&self, audit_context: &AuditContext, user: UserId) -> bool;
     fn create_identity_user(&self, audit_context: &AuditContext, user: &NewUser, identity: &Identity,
-        joins: &Joins) -> UserCreated
+        joins: &JoinedAccount) -> UserCreated
         => |lost, again| {
             let done = |created: &UserCreated| *created == UserCreated::Created;
             done_once(lost, again, done, |_, again| matches!(again, Ok(UserCreated::IdentityTaken)))
@@ -452,9 +453,9 @@ flaky! { DeletionStore:
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
-    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> Erased
+    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> ErasureResult
         // The repeated call does the work of the next round.
-        => |lost, again| both(lost, again, |lost: Erased, again: Erased| Erased {
+        => |lost, again| both(lost, again, |lost: ErasureResult, again: ErasureResult| ErasureResult {
             rows: lost.rows + again.rows,
             schedules: [lost.schedules, again.schedules].concat(),
             gone: lost.gone || again.gone,

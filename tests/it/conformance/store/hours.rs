@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use punctual::domain::hours::AccountHour;
 use punctual::domain::{AccountId, JobId, Timestamp};
-use punctual::store::{Cancelled, Claimed, Completion, End, Fate, NewJob};
+use punctual::store::{AttemptEnd, Cancelled, Claimed, Completion, CompletionResult, NewJob};
 
 use super::life::{erase_all, fill_foreign};
 use super::world::{World, failure, minute, soon, write};
@@ -31,31 +31,31 @@ async fn claimed(w: &World, at: Timestamp, lag_ms: u64) -> Claimed {
 }
 
 /// Runs a job that is scheduled for `at` and begins `lag_ms` later.
-async fn run(w: &World, at: Timestamp, lag_ms: u64, end: End) {
+async fn run(w: &World, at: Timestamp, lag_ms: u64, end: AttemptEnd) {
     let claimed = claimed(w, at, lag_ms).await;
     let completion = w.completion(&claimed, None, end);
     let committed = w.commit(soon(completion.completed_at), &[completion]).await;
-    assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+    assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
 }
 
 pub async fn jobs_are_counted_in_the_hour_of_their_end(w: &World) {
     assert_eq!(hours(w).await, []);
     for (lag_ms, end) in [
-        (10, End::Succeeded),
-        (11, End::Succeeded),
-        (100, End::Failed(failure())),
-        (250, End::Succeeded),
-        (1_000, End::Succeeded),
-        (10_000, End::Failed(failure())),
-        (60_000, End::Succeeded),
-        (60_001, End::Succeeded),
+        (10, AttemptEnd::Succeeded),
+        (11, AttemptEnd::Succeeded),
+        (100, AttemptEnd::Failed(failure())),
+        (250, AttemptEnd::Succeeded),
+        (1_000, AttemptEnd::Succeeded),
+        (10_000, AttemptEnd::Failed(failure())),
+        (60_000, AttemptEnd::Succeeded),
+        (60_001, AttemptEnd::Succeeded),
     ] {
         run(w, minute(2), lag_ms, end).await;
     }
     // Scheduled in the first hour, ended in the second one: the attempts take 10 ms.
-    run(w, minute(59), 59_980, End::Succeeded).await;
-    run(w, minute(59), 59_990, End::Succeeded).await;
-    run(w, minute(150), 0, End::Failed(failure())).await;
+    run(w, minute(59), 59_980, AttemptEnd::Succeeded).await;
+    run(w, minute(59), 59_990, AttemptEnd::Succeeded).await;
+    run(w, minute(150), 0, AttemptEnd::Failed(failure())).await;
     let first = AccountHour { succeeded: 7, failed: 2, lags: [1, 1, 1, 1, 1, 1, 2, 1], ..hour(0) };
     let second = AccountHour { succeeded: 1, lags: [0, 0, 0, 0, 0, 0, 1, 0], ..hour(1) };
     let third = AccountHour { failed: 1, lags: [1, 0, 0, 0, 0, 0, 0, 0], ..hour(2) };
@@ -72,16 +72,25 @@ pub async fn jobs_are_counted_in_the_hour_of_their_end(w: &World) {
 pub async fn a_job_is_counted_once_at_its_end(w: &World) {
     let schedule = w.schedule().await;
     let job = w.manual_job(schedule, minute(1)).await;
-    w.run(minute(1), job, End::Retry(failure(), minute(70))).await;
+    w.run(minute(1), job, AttemptEnd::Retry(failure(), minute(70))).await;
     assert_eq!(hours(w).await, [], "it has not ended");
     let claimed = w.claim(minute(70), &[job]).await.remove(0);
-    let end = w.completion(&claimed, None, End::Succeeded);
-    let other = w.completion(&claimed, None, End::Failed(failure()));
+    let end = w.completion(&claimed, None, AttemptEnd::Succeeded);
+    let other = w.completion(&claimed, None, AttemptEnd::Failed(failure()));
     let batch = [end.clone(), other.clone()];
     let fates = w.commit(minute(71), &batch).await.fates;
-    assert!(matches!(fates[..], [Fate::Applied(_), Fate::Lost]), "{fates:?}");
+    assert!(
+        matches!(fates[..], [CompletionResult::Applied(_), CompletionResult::Lost]),
+        "{fates:?}"
+    );
     for repeated in [&batch[..], &[end], &[other]] {
-        assert!(w.commit(minute(72), repeated).await.fates.iter().all(|fate| *fate == Fate::Lost));
+        assert!(
+            w.commit(minute(72), repeated)
+                .await
+                .fates
+                .iter()
+                .all(|fate| *fate == CompletionResult::Lost)
+        );
     }
     // The lag is that of the first attempt.
     let counted = AccountHour { succeeded: 1, lags: [1, 0, 0, 0, 0, 0, 0, 0], ..hour(1) };
@@ -100,14 +109,14 @@ pub async fn cancelled_jobs_are_counted_by_themselves(w: &World) {
         w.manual_job(schedule, minute(1)).await,
         w.manual_job(schedule, minute(1)).await,
     ];
-    w.run(minute(2), retried, End::Retry(failure(), minute(5))).await;
+    w.run(minute(2), retried, AttemptEnd::Retry(failure(), minute(5))).await;
     let claimed = w.claim(minute(3), &[running]).await.remove(0);
     for job in [waiting, retried, running] {
         cancel(minute(4), job).await;
     }
     let none = AccountHour { cancelled: 2, lags: [0, 0, 0, 0, 0, 0, 1, 0], ..hour(0) };
     assert_eq!(hours(w).await, [none], "the third is running");
-    let end = w.completion(&claimed, None, End::Failed(failure()));
+    let end = w.completion(&claimed, None, AttemptEnd::Failed(failure()));
     w.commit(minute(4), &[end]).await;
     assert!(w.store.delete_schedule(&w.write(minute(65)), schedule).await.expect("delete"));
     assert!(w.job(left).await.status.is_final());
@@ -125,9 +134,9 @@ pub async fn the_jobs_of_a_month_have_ended_in_it_or_not_at_all(w: &World) {
         w.manual_job(schedule, at).await;
     }
     assert_eq!(made().await, 1, "that of May, which has not ended");
-    run(w, april, 5_000, End::Succeeded).await;
+    run(w, april, 5_000, AttemptEnd::Succeeded).await;
     for at in [may, minute(1), minute(61), minute(62), minute(121)] {
-        run(w, at, 0, End::Failed(failure())).await;
+        run(w, at, 0, AttemptEnd::Failed(failure())).await;
     }
     let waiting = w.manual_job(schedule, minute(122)).await;
     w.store.cancel_job(&w.write(minute(122)), waiting).await.expect("cancel");
@@ -181,14 +190,16 @@ pub async fn of_many_batches_at_once_each_job_is_counted(w: &World) {
             continue;
         }
         let claimed = w.claim(minute(1), &batch).await;
-        let mut batch: Vec<Completion> =
-            claimed.iter().map(|claimed| w.completion(claimed, None, End::Succeeded)).collect();
+        let mut batch: Vec<Completion> = claimed
+            .iter()
+            .map(|claimed| w.completion(claimed, None, AttemptEnd::Succeeded))
+            .collect();
         let store = w.store.clone();
         ends.push(w.spawn(async move {
             while !batch.is_empty() {
                 let fates = store.commit(minute(2), &batch).await.expect("commit").fates;
                 let mut fates = fates.into_iter();
-                batch.retain(|_| fates.next() == Some(Fate::Busy));
+                batch.retain(|_| fates.next() == Some(CompletionResult::Busy));
             }
         }));
     }
@@ -207,7 +218,7 @@ pub async fn of_many_batches_at_once_each_job_is_counted(w: &World) {
 
 pub async fn old_hours_go_in_small_batches(w: &World) {
     for at in [1, 61, 121, 181] {
-        run(w, minute(at), 0, End::Succeeded).await;
+        run(w, minute(at), 0, AttemptEnd::Succeeded).await;
     }
     // A repeated call would prune another batch.
     let prune = async |at| w.steady.prune_hours(minute(at), 1).await.expect("prune");
@@ -224,11 +235,11 @@ pub async fn rows_of_a_deleted_account_are_not_found(w: &World) {
     let creation = w.write_for(w.foreign, minute(3));
     w.store.create_job(&creation, &job, None).await.expect("create");
     let claimed = w.claim(minute(3), &[job.id]).await.remove(0);
-    run(w, minute(1), 0, End::Succeeded).await;
+    run(w, minute(1), 0, AttemptEnd::Succeeded).await;
     let deletion = w.write_for(w.foreign, minute(4));
     assert!(w.store.delete_account(&deletion).await.expect("delete"));
     // Its running attempt ends, so a row is there until it is removed.
-    let end = w.completion(&claimed, None, End::Succeeded);
+    let end = w.completion(&claimed, None, AttemptEnd::Succeeded);
     w.commit(minute(5), &[end]).await;
     assert_eq!(hours_of(w, w.foreign).await, []);
     erase_all(w, w.foreign).await;

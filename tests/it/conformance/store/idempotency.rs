@@ -4,7 +4,7 @@ use punctual::domain::JobId;
 use punctual::domain::audit::Action;
 use punctual::domain::call::{Idempotency, IdempotencyKey};
 use punctual::store::{
-    NewJob, Receipt, Reservation, Reserved, Retried, StoreErrorKind, WriteContext,
+    NewJob, Receipt, Reservation, Reserved, RetryResult, StoreErrorKind, WriteContext,
 };
 
 use super::world::{World, minute};
@@ -111,7 +111,7 @@ pub async fn a_call_that_has_lost_its_key_has_no_effect(w: &World) {
     assert_eq!(w.store.job(w.account, again).await.expect("read"), None);
     assert_eq!(counted().await, Some(1), "the finished one");
     let retried = w.store.retry_job(&write(w, 2), finished, again, Some(9)).await.expect("retry");
-    assert!(matches!(retried, Retried::Created(_)), "{retried:?}");
+    assert!(matches!(retried, RetryResult::Created(_)), "{retried:?}");
     assert_eq!(counted().await, Some(2));
 }
 

@@ -2,7 +2,7 @@ use punctual::domain::audit::Action;
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, UserId};
 use punctual::store::{
-    Account, AuditQuery, Identity, IdentityLink, Joins, NewUser, UserCreated, WriteContext,
+    Account, AuditQuery, Identity, IdentityLink, JoinedAccount, NewUser, UserCreated, WriteContext,
 };
 
 use super::sessions::{new_reset, new_session};
@@ -18,7 +18,12 @@ fn new_user(w: &World, name: &str) -> NewUser {
     NewUser { id, email: address(name), password: hash("first"), is_confirmed: true }
 }
 
-async fn create(w: &World, name: &str, subject: &str, joins: Joins) -> (UserId, UserCreated) {
+async fn create(
+    w: &World,
+    name: &str,
+    subject: &str,
+    joins: JoinedAccount,
+) -> (UserId, UserCreated) {
     let new = new_user(w, name);
     let context = act(w, minute(1));
     let created = w.store.create_identity_user(&context, &new, &identity(subject), &joins).await;
@@ -122,17 +127,17 @@ pub async fn a_user_is_created_with_one_or_not_at_all(w: &World) {
     let account =
         |number, name: &str| Account::new(AccountId::new(minute(0), number), name, minute(1));
     for (joins, refused) in [
-        (Joins::New(account(7, "own")), UserCreated::NameTaken),
-        (Joins::Existing(account(7, "").id, Role::Owner), UserCreated::NoSuchAccount),
-        (Joins::Invited(digest(1)), UserCreated::NoSuchInvitation),
-        (Joins::InvitedByAddress, UserCreated::NoSuchInvitation),
+        (JoinedAccount::New(account(7, "own")), UserCreated::NameTaken),
+        (JoinedAccount::Existing(account(7, "").id, Role::Owner), UserCreated::NoSuchAccount),
+        (JoinedAccount::Invited(digest(1)), UserCreated::NoSuchInvitation),
+        (JoinedAccount::InvitedByAddress, UserCreated::NoSuchInvitation),
     ] {
         let (id, outcome) = create(w, "ann", "1", joins).await;
         assert_eq!(outcome, refused);
         assert_eq!(w.store.user(id).await.expect("read"), None);
         assert_eq!(owner(w, &identity("1")).await, None);
     }
-    let (ann, created) = create(w, "ann", "1", Joins::New(account(8, "new"))).await;
+    let (ann, created) = create(w, "ann", "1", JoinedAccount::New(account(8, "new"))).await;
     assert_eq!(created, UserCreated::Created);
     assert_eq!(owner(w, &identity("1")).await, Some(ann));
     let memberships = w.store.memberships(ann).await.expect("list");
@@ -140,8 +145,8 @@ pub async fn a_user_is_created_with_one_or_not_at_all(w: &World) {
     assert_eq!(listed, [("new", Role::Owner)]);
     let secrets = w.store.signing_secrets(account(8, "").id).await.expect("list");
     assert_eq!(secrets.len(), 1, "like every account");
-    assert_eq!(create(w, "bob", "1", Joins::Nothing).await.1, UserCreated::IdentityTaken);
-    assert_eq!(create(w, "ann", "2", Joins::Nothing).await.1, UserCreated::EmailTaken);
+    assert_eq!(create(w, "bob", "1", JoinedAccount::Nothing).await.1, UserCreated::IdentityTaken);
+    assert_eq!(create(w, "ann", "2", JoinedAccount::Nothing).await.1, UserCreated::EmailTaken);
     assert_eq!(owner(w, &identity("2")).await, None);
 }
 
@@ -153,7 +158,7 @@ pub async fn a_new_user_joins_all_accounts_that_have_invited_the_address(w: &Wor
     invite(w.write(minute(0)), 1, "ann").await;
     invite(w.write_for(w.foreign, minute(0)), 2, "ann").await;
     invite(w.write(minute(0)), 3, "bob").await;
-    let (ann, created) = create(w, "ann", "1", Joins::InvitedByAddress).await;
+    let (ann, created) = create(w, "ann", "1", JoinedAccount::InvitedByAddress).await;
     assert_eq!(created, UserCreated::Created);
     for account in [w.account, w.foreign] {
         assert_eq!(w.store.role(account, ann).await.expect("read"), Some(Role::Member));
@@ -163,6 +168,7 @@ pub async fn a_new_user_joins_all_accounts_that_have_invited_the_address(w: &Wor
     assert_eq!(open, ["bob@example.com"], "the used one is gone");
     let context = act(w, minute(10));
     let (new, subject) = (new_user(w, "bob"), identity("2"));
-    let late = w.store.create_identity_user(&context, &new, &subject, &Joins::InvitedByAddress);
+    let late =
+        w.store.create_identity_user(&context, &new, &subject, &JoinedAccount::InvitedByAddress);
     assert_eq!(late.await.expect("create"), UserCreated::NoSuchInvitation, "it has expired");
 }

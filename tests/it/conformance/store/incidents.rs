@@ -7,7 +7,7 @@ use punctual::domain::alert::policy::AlertPolicy;
 use punctual::domain::plan::NotifyOn;
 use punctual::domain::ticket::HostKey;
 use punctual::domain::{ChannelId, ScheduleId, Timestamp};
-use punctual::store::{AlertWork, ClaimedDelivery, DeliveryContent, End, NewPreference};
+use punctual::store::{AlertWork, AttemptEnd, ClaimedDelivery, DeliveryContent, NewPreference};
 
 use super::world::{World, failure, minute};
 
@@ -42,11 +42,11 @@ async fn schedules(w: &World, channel: ChannelId, count: usize) -> Vec<ScheduleI
 }
 
 async fn fail(w: &World, ids: &[ScheduleId], at: Timestamp) {
-    w.end_all(ids, at, &End::Failed(failure())).await;
+    w.end_all(ids, at, &AttemptEnd::Failed(failure())).await;
 }
 
 async fn succeed(w: &World, ids: &[ScheduleId], at: Timestamp) {
-    w.end_all(ids, at, &End::Succeeded).await;
+    w.end_all(ids, at, &AttemptEnd::Succeeded).await;
 }
 
 /// Does all work between `from` and `to` when it is due. Returns the delivered alerts.
@@ -212,9 +212,9 @@ pub async fn the_same_schedule_fails_and_recovers_within_one_batch(w: &World) {
     let channel = w.channel("ops").await;
     let ids = schedules(w, channel, 5).await;
     for (at, ends, arrives) in [
-        (2, [End::Failed(failure()), End::Succeeded], 2),
-        (4, [End::Succeeded, End::Failed(failure())], 1),
-        (6, [End::Failed(failure()), End::Succeeded], 1),
+        (2, [AttemptEnd::Failed(failure()), AttemptEnd::Succeeded], 2),
+        (4, [AttemptEnd::Succeeded, AttemptEnd::Failed(failure())], 1),
+        (6, [AttemptEnd::Failed(failure()), AttemptEnd::Succeeded], 1),
     ] {
         let mut batch = Vec::new();
         for id in &ids {

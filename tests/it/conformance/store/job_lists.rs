@@ -1,7 +1,7 @@
 use punctual::domain::job::{JobStatus, Trigger};
 use punctual::domain::schedule::SkipReason;
 use punctual::domain::{JobId, Timestamp};
-use punctual::store::{End, Firing, JobQuery, NewJob, TickJob, TickRange};
+use punctual::store::{AttemptEnd, Firing, JobQuery, NewJob, TickJob, TickRange};
 
 use super::world::{World, answered, every_job, failure, minute, soon};
 
@@ -16,8 +16,8 @@ pub async fn filters(w: &World) {
         let jobs = vec![TickJob { trigger: Trigger::CatchUp, ..firing.jobs[0] }];
         w.fire(minute(5), &[Firing { jobs, ..firing }]).await.tickets[0].job
     };
-    w.run(soon(minute(1)), success, End::Succeeded).await;
-    w.run(soon(minute(2)), failed, End::Failed(failure())).await;
+    w.run(soon(minute(1)), success, AttemptEnd::Succeeded).await;
+    w.run(soon(minute(2)), failed, AttemptEnd::Failed(failure())).await;
     w.claim(minute(5), &[running]).await;
     let mut all = vec![success, failed, manual, running, caught_up];
     all.sort_by_key(|job| std::cmp::Reverse(*job));
@@ -130,7 +130,8 @@ pub async fn responses_are_cut_at_a_character(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
     let claimed = w.claim(minute(1), &[job]).await.remove(0);
-    let end = w.completion(&claimed, Some(answered(200, "aé€😀".as_bytes())), End::Succeeded);
+    let end =
+        w.completion(&claimed, Some(answered(200, "aé€😀".as_bytes())), AttemptEnd::Succeeded);
     w.commit(minute(1), &[end]).await;
     for (max_response_bytes, expected, truncated) in [
         (100, "aé€😀", false),
@@ -156,7 +157,7 @@ pub async fn a_page_ends_before_it_is_too_large(w: &World) {
         let job = w.manual_job(id, minute(at)).await;
         let claimed = w.claim(minute(at), &[job]).await.remove(0);
         let body = vec![b'x'; 10_000];
-        let end = w.completion(&claimed, Some(answered(200, &body)), End::Succeeded);
+        let end = w.completion(&claimed, Some(answered(200, &body)), AttemptEnd::Succeeded);
         w.commit(minute(at), &[end]).await;
     }
     for (max_bytes, expected) in [(25_000, (2, true)), (5, (1, true)), (100_000, (3, false))] {

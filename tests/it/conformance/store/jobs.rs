@@ -3,7 +3,7 @@ use punctual::domain::outcome::{ErrorCode, Timings};
 use punctual::domain::schedule::Definition;
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{JobId, ScheduleId};
-use punctual::store::{Cancelled, Change, End, NewJob, Retried, Triggered};
+use punctual::store::{AttemptEnd, Cancelled, NewJob, RetryResult, ScheduleState, TriggerResult};
 
 use super::world::{HOST, SHARD, World, answered, definition, failure, minute, soon};
 
@@ -13,7 +13,7 @@ pub async fn a_manual_one_starts_at_once(w: &World) {
     let ticket = w.store.create_job(&w.write(minute(3)), &new, None).await.expect("create");
     let expected =
         Ticket { job: new.id, shard: SHARD, account: w.account, host: HOST, start: minute(3) };
-    assert_eq!(ticket, Triggered::Created(expected));
+    assert_eq!(ticket, TriggerResult::Created(expected));
     let (job, attempts) = w.job_and_attempts(new.id).await;
     assert_eq!((job.id, job.schedule_id), (new.id, id));
     assert_eq!((job.status, job.trigger), (JobStatus::Pending, Trigger::Manual));
@@ -36,7 +36,7 @@ pub async fn a_manual_one_needs_a_schedule(w: &World) {
     let schedule = ScheduleId::new(minute(0), 1);
     let new = NewJob { id: JobId::new(minute(0), 1), schedule };
     let made = w.store.create_job(&w.write(minute(0)), &new, None).await.expect("create");
-    assert_eq!(made, Triggered::NoSuchSchedule);
+    assert_eq!(made, TriggerResult::NoSuchSchedule);
     assert_eq!(w.store.job(w.account, new.id).await.expect("read"), None);
 }
 
@@ -47,20 +47,20 @@ pub async fn retrying_makes_a_new_job_by_the_current_version(w: &World) {
     let retry = async |of, number| {
         w.store.retry_job(&w.write(minute(5)), of, again(number), None).await.expect("retry")
     };
-    assert_eq!(retry(JobId::new(minute(1), 1), 1).await, Retried::NotFound);
-    assert_eq!(retry(of, 1).await, Retried::Unfinished);
-    w.run(minute(1), of, End::Failed(failure())).await;
+    assert_eq!(retry(JobId::new(minute(1), 1), 1).await, RetryResult::NotFound);
+    assert_eq!(retry(of, 1).await, RetryResult::Unfinished);
+    w.run(minute(1), of, AttemptEnd::Failed(failure())).await;
     let new = Definition { endpoint: "https://new.example".into(), ..definition() };
-    let change = Change { version: Some(w.new_version(new)), ..w.change(id).await };
+    let change = ScheduleState { version: Some(w.new_version(new)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
-    let Retried::Created(ticket) = retry(of, 1).await else { panic!("it has finished") };
+    let RetryResult::Created(ticket) = retry(of, 1).await else { panic!("it has finished") };
     assert_eq!((ticket.job, ticket.start, ticket.host), (again(1), minute(5), HOST));
     let job = w.job(again(1)).await;
     assert_eq!((job.status, job.trigger), (JobStatus::Pending, Trigger::Retry));
     assert_eq!((job.schedule_id, job.endpoint.as_str()), (id, "https://new.example"));
     assert_eq!(w.status(of).await, JobStatus::Failed);
     w.store.delete_schedule(&w.write(minute(6)), id).await.expect("delete");
-    assert_eq!(retry(of, 2).await, Retried::ScheduleGone);
+    assert_eq!(retry(of, 2).await, RetryResult::ScheduleGone);
     assert_eq!(w.store.job(w.account, again(2)).await.expect("read"), None);
 }
 
@@ -68,7 +68,7 @@ pub async fn cancelling_a_waiting_one_ends_it(w: &World) {
     let id = w.schedule().await;
     let fresh = w.manual_job(id, minute(1)).await;
     let tried = w.manual_job(id, minute(1)).await;
-    w.run(minute(1), tried, End::Retry(failure(), minute(9))).await;
+    w.run(minute(1), tried, AttemptEnd::Retry(failure(), minute(9))).await;
     for job in [fresh, tried] {
         let cancelled = w.store.cancel_job(&w.write(minute(2)), job).await.expect("cancel");
         assert_eq!(cancelled, Cancelled::Done(vec![]));
@@ -99,7 +99,7 @@ pub async fn cancelled_by_an_older_command_it_ends_after_its_start(w: &World) {
     let (cancelled, deleted) =
         (w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await);
     for job in [cancelled, deleted] {
-        w.run(minute(3), job, End::Retry(failure(), minute(9))).await;
+        w.run(minute(3), job, AttemptEnd::Retry(failure(), minute(9))).await;
     }
     w.store.cancel_job(&w.write(minute(2)), cancelled).await.expect("cancel");
     w.store.delete_schedule(&w.write(minute(2)), id).await.expect("delete");
@@ -122,7 +122,8 @@ pub async fn cancelling_a_running_one_lets_no_attempt_follow(w: &World) {
     }
     assert_eq!(w.status(job).await, JobStatus::Running);
     assert_eq!(w.store.aborts().await.expect("read").jobs, [job]);
-    let end = w.completion(&claimed, Some(answered(503, b"")), End::Retry(failure(), minute(2)));
+    let end =
+        w.completion(&claimed, Some(answered(503, b"")), AttemptEnd::Retry(failure(), minute(2)));
     assert!(w.commit(minute(2), &[end]).await.tickets.is_empty());
     let (job, attempts) = w.job_and_attempts(job).await;
     assert_eq!((job.status, job.error_code), (JobStatus::Failed, Some(ErrorCode::Cancelled)));
@@ -136,7 +137,7 @@ pub async fn cancelling_a_running_one_lets_no_attempt_follow(w: &World) {
 pub async fn all_attempts_are_kept(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
-    w.run(minute(1), job, End::Retry(failure(), minute(2))).await;
+    w.run(minute(1), job, AttemptEnd::Retry(failure(), minute(2))).await;
     let claimed = w.claim(minute(2), &[job]).await.remove(0);
     let (running, attempts) = w.job_and_attempts(job).await;
     assert_eq!((running.status, running.attempt_number), (JobStatus::Running, 2));
@@ -152,7 +153,7 @@ pub async fn all_attempts_are_kept(w: &World) {
     assert_eq!((second.completed_at, second.status_code, second.duration_ms), (None, None, None));
     assert_eq!((second.error_code, second.timings), (None, Timings::default()));
 
-    let end = w.completion(&claimed, Some(answered(200, b"yes")), End::Succeeded);
+    let end = w.completion(&claimed, Some(answered(200, b"yes")), AttemptEnd::Succeeded);
     w.commit(soon(minute(2)), &[end]).await;
     let (done, attempts) = w.job_and_attempts(job).await;
     assert_eq!((done.status, done.attempt_number), (JobStatus::Success, 2));

@@ -9,9 +9,9 @@ use punctual::domain::schedule::{SkipReason, UnreadableFields};
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
-    Change, Claimed, End, Erased, Fate, Fired, Firing, KeyCreated, MemberChange, MemberChanged,
-    NewJob, NewSchedule, Reservation, Reserved, SETTLED, TickRange, Triggered, Wanted,
-    WriteContext,
+    AttemptEnd, Claimed, CompletionResult, ErasureResult, Fired, Firing, KeyCreated, MemberChange,
+    MemberChanged, NewJob, NewSchedule, Reservation, Reserved, SETTLED, ScheduleState, TickRange,
+    TriggerResult, WantedJobs, WriteContext,
 };
 
 use super::accounts::new_key;
@@ -28,15 +28,15 @@ pub async fn fill(w: &World) -> (Claimed, JobId) {
     let skips = vec![(range, SkipReason::Quota)];
     w.fire(soon(minute(1)), &[Firing { skips, jobs: vec![], ..firing }]).await;
     let done = w.manual_job(id, minute(2)).await;
-    w.run(minute(2), done, End::Retry(failure(), minute(3))).await;
-    w.run(minute(3), done, End::Failed(failure())).await;
+    w.run(minute(2), done, AttemptEnd::Retry(failure(), minute(3))).await;
+    w.run(minute(3), done, AttemptEnd::Failed(failure())).await;
     let [running, waiting] = [w.manual_job(id, minute(3)).await, w.manual_job(id, minute(3)).await];
     let mut claimed = w.claim(minute(3), &[running]).await;
     w.store.create_key(&w.write(minute(3)), &new_key(1)).await.expect("create a key");
     member(w, "ann", Role::Owner).await;
     let invitation = new_invitation(1, "cy");
     assert!(w.store.create_invitation(&w.write(minute(3)), &invitation).await.expect("invite"));
-    let wanted = Wanted { account: w.account, quota: 100, jobs: 1 };
+    let wanted = WantedJobs { account: w.account, quota: 100, jobs: 1 };
     w.store.begin_months(minute(3), &[w.account]).await.expect("begin");
     w.store.reserve_jobs(minute(3), 0, &[wanted]).await.expect("reserve");
     let once = Idempotency { key: IdempotencyKey([7; 16]), holder: 8 };
@@ -56,10 +56,10 @@ pub async fn fill_foreign(w: &World) -> NewSchedule {
         let job = NewJob { id: JobId::new(minute(2), n), schedule: new.id };
         let write = w.write_for(w.foreign, minute(2));
         let made = w.store.create_job(&write, &job, None).await.expect("create");
-        assert!(matches!(made, Triggered::Created(_)), "{made:?}");
+        assert!(matches!(made, TriggerResult::Created(_)), "{made:?}");
     }
     let done = JobId::new(minute(2), 1);
-    w.run(minute(2), done, End::Retry(failure(), minute(3))).await;
+    w.run(minute(2), done, AttemptEnd::Retry(failure(), minute(3))).await;
     let write = w.write_for(w.foreign, minute(2));
     w.store.create_key(&write, &new_key(2)).await.expect("create a key");
     new
@@ -70,7 +70,7 @@ fn delete(w: &World) -> WriteContext {
 }
 
 /// Erases the account in rounds until nothing is left. Returns the rounds.
-pub async fn erase_all(w: &World, account: AccountId) -> Vec<Erased> {
+pub async fn erase_all(w: &World, account: AccountId) -> Vec<ErasureResult> {
     let mut rounds = Vec::new();
     loop {
         let round = w.store.erase(account, minute(5), 2).await.expect("erase");
@@ -129,9 +129,9 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert_eq!(claims.taken, []);
     assert_eq!(w.store.late(minute(9), None, 100).await.expect("read"), []);
     // A running attempt ends as usual.
-    let ended = w.completion(&running, None, End::Succeeded);
+    let ended = w.completion(&running, None, AttemptEnd::Succeeded);
     let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
-    assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+    assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
 }
 
 pub async fn its_attempts_are_to_be_aborted_until_it_is_gone(w: &World) {
@@ -149,7 +149,10 @@ pub async fn its_attempts_are_to_be_aborted_until_it_is_gone(w: &World) {
 
 pub async fn its_rows_are_removed_in_small_batches(w: &World) {
     let (running, _) = fill(w).await;
-    assert_eq!(w.store.erase(w.account, minute(4), 9).await.expect("erase"), Erased::default());
+    assert_eq!(
+        w.store.erase(w.account, minute(4), 9).await.expect("erase"),
+        ErasureResult::default()
+    );
     assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
     let all = w.store.rows_left(w.account).await.expect("count");
     // After an interruption, the next call continues with the rows that are left.
@@ -164,9 +167,9 @@ pub async fn its_rows_are_removed_in_small_batches(w: &World) {
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), 0);
     assert_eq!(w.store.job(w.account, running.job).await.expect("read"), None);
     // An executor that still runs an attempt learns that its claim is lost.
-    let ended = w.completion(&running, None, End::Succeeded);
+    let ended = w.completion(&running, None, AttemptEnd::Succeeded);
     let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
-    assert_eq!(committed.fates, [Fate::Lost]);
+    assert_eq!(committed.fates, [CompletionResult::Lost]);
 }
 
 pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
@@ -195,7 +198,7 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!(deleted[0].gone_at, Some(settled));
     assert_eq!(going(9).await, 0);
     let again = w.store.erase(w.account, minute(60), 9).await.expect("erase");
-    assert_eq!(again, Erased::default());
+    assert_eq!(again, ErasureResult::default());
     let again = w.store.create_account(&w.write(minute(60)), "own", "unlimited").await;
     assert!(again.expect("create"), "its name is free");
 }
@@ -207,7 +210,10 @@ pub async fn accounts_of_others_stay_whole(w: &World) {
     assert!(w.store.delete_account(&delete(w)).await.expect("delete"));
     erase_all(w, w.account).await;
     // The other account is not deleted, so nothing of it is erased.
-    assert_eq!(w.store.erase(w.foreign, minute(5), 9).await.expect("erase"), Erased::default());
+    assert_eq!(
+        w.store.erase(w.foreign, minute(5), 9).await.expect("erase"),
+        ErasureResult::default()
+    );
     assert_eq!(w.store.rows_left(w.foreign).await.expect("count"), before);
     let read = w.store.schedule(w.foreign, other.id).await.expect("read").expect("a schedule");
     assert_eq!(read.next_tick, other.next_tick);
@@ -222,7 +228,7 @@ pub async fn versions_and_skips_are_read_in_pages(w: &World) {
     let (_, waiting) = fill(w).await;
     fill_foreign(w).await;
     let id = w.job(waiting).await.schedule_id;
-    let change = Change { version: Some(w.new_version(definition())), ..w.change(id).await };
+    let change = ScheduleState { version: Some(w.new_version(definition())), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(4)), id, &change).await.expect("change");
     w.store.delete_schedule(&w.write(minute(5)), id).await.expect("delete");
     let (mut versions, mut after) = (Vec::new(), None);

@@ -7,7 +7,9 @@ use futures_util::future::join_all;
 
 use punctual::domain::job::Trigger;
 use punctual::domain::{JobId, ScheduleId, Timestamp};
-use punctual::store::{End, Firing, Granted, NewJob, Retried, TickJob, Triggered, Wanted};
+use punctual::store::{
+    AttemptEnd, Firing, GrantedJobs, NewJob, RetryResult, TickJob, TriggerResult, WantedJobs,
+};
 
 use super::world::{World, every_job, failure, minute};
 use crate::harness::wait::until;
@@ -51,15 +53,15 @@ pub async fn a_caller_that_does_not_wait_ends_no_count(w: &World) {
 pub async fn a_job_by_hand_comes_after_the_count(w: &World) {
     let schedule = w.schedule().await;
     let of = w.manual_job(schedule, minute(1)).await;
-    w.run(minute(1), of, End::Failed(failure())).await;
+    w.run(minute(1), of, AttemptEnd::Failed(failure())).await;
     let new = |n| JobId::new(minute(2), n);
     let trigger = async || {
         let job = NewJob { id: new(1), schedule };
         w.steady.create_job(&w.write(minute(2)), &job, Some(9)).await.expect("create")
     };
     let retried = w.steady.retry_job(&w.write(minute(2)), of, new(2), Some(9)).await;
-    assert_eq!(retried.expect("retry"), Retried::Uncounted);
-    assert_eq!(trigger().await, Triggered::Uncounted);
+    assert_eq!(retried.expect("retry"), RetryResult::Uncounted);
+    assert_eq!(trigger().await, TriggerResult::Uncounted);
     assert_eq!((reserved(w, minute(2)).await, w.listed(&every_job()).await.len()), (None, 1));
     w.store.begin_months(minute(2), &[w.account]).await.expect("count");
     assert!(trigger().await.ticket().is_some());
@@ -69,12 +71,12 @@ pub async fn a_job_by_hand_comes_after_the_count(w: &World) {
 pub async fn another_plan_gives_nothing_back(w: &World) {
     let schedule = w.schedule().await;
     let job = w.manual_job(schedule, minute(1)).await;
-    w.run(minute(1), job, End::Succeeded).await;
+    w.run(minute(1), job, AttemptEnd::Succeeded).await;
     let reserve = async |now| {
         w.store.begin_months(now, &[w.account]).await.expect("count");
-        let wanted = Wanted { account: w.account, quota: 10, jobs: 5 };
+        let wanted = WantedJobs { account: w.account, quota: 10, jobs: 5 };
         let granted = w.steady.await_jobs(now, 0, &wanted).await.expect("reserve");
-        granted.map(|Granted { jobs, reserved, .. }| (jobs, reserved))
+        granted.map(|GrantedJobs { jobs, reserved, .. }| (jobs, reserved))
     };
     assert_eq!(reserve(minute(1)).await, Some((5, 6)));
     w.store.prune(minute(2), 9).await.expect("prune");

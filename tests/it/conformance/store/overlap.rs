@@ -3,7 +3,7 @@ use punctual::domain::ScheduleId;
 use punctual::domain::job::{JobStatus, Trigger};
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
-use punctual::store::{Cancelled, Change, End, Fired, Firing, TickJob};
+use punctual::store::{AttemptEnd, Cancelled, Fired, Firing, ScheduleState, TickJob};
 
 use super::world::{World, failure, minute, soon};
 
@@ -31,9 +31,10 @@ pub async fn skip_lets_one_run(w: &World) {
     let skips = w.skips(id).await;
     assert_eq!((skips.len(), skips[0].first, skips[0].last), (1, minute(2), minute(3)));
     assert_eq!(w.store.job(w.account, JobId::of_tick(id, minute(2))).await.expect("read"), None);
-    for (end, status) in
-        [(End::Succeeded, JobStatus::Success), (End::Failed(failure()), JobStatus::Failed)]
-    {
+    for (end, status) in [
+        (AttemptEnd::Succeeded, JobStatus::Success),
+        (AttemptEnd::Failed(failure()), JobStatus::Failed),
+    ] {
         let claimed = w.store.expired(minute(99), 9).await.expect("read").remove(0);
         let completion = punctual::store::Completion {
             job: claimed.job,
@@ -96,7 +97,7 @@ pub async fn queue_one_holds_one_more(w: &World) {
     assert_eq!(overlaps(w, id).await, 1);
     assert!(w.claim(minute(9), &[held]).await.is_empty(), "it has no start");
     assert!(!w.store.late(minute(99), None, 9).await.expect("read").iter().any(|t| t.job == held));
-    let committed = w.run(minute(9), first, End::Succeeded).await;
+    let committed = w.run(minute(9), first, AttemptEnd::Succeeded).await;
     assert_eq!(committed.tickets.len(), 1);
     let ticket = committed.tickets[0];
     assert_eq!((ticket.job, ticket.start), (held, soon(minute(9))));
@@ -104,9 +105,9 @@ pub async fn queue_one_holds_one_more(w: &World) {
     assert!(w.fire_next(id).await.is_empty());
     let next = JobId::of_tick(id, minute(4));
     assert_eq!(w.status(next).await, JobStatus::Pending);
-    let committed = w.run(minute(10), held, End::Failed(failure())).await;
+    let committed = w.run(minute(10), held, AttemptEnd::Failed(failure())).await;
     assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [next]);
-    w.run(minute(11), next, End::Succeeded).await;
+    w.run(minute(11), next, AttemptEnd::Succeeded).await;
     w.tick_job(id).await;
     assert_eq!(overlaps(w, id).await, 1);
 }
@@ -118,10 +119,10 @@ pub async fn the_first_claim_tells_that_a_job_was_held(w: &World) {
     let held = JobId::of_tick(id, minute(2));
     let claimed = w.claim(minute(5), &[first]).await.remove(0);
     assert!(!claimed.was_held, "it waited for an executor alone");
-    w.commit(minute(6), &[w.completion(&claimed, None, End::Succeeded)]).await;
+    w.commit(minute(6), &[w.completion(&claimed, None, AttemptEnd::Succeeded)]).await;
     let claimed = w.claim(minute(7), &[held]).await.remove(0);
     assert!(claimed.was_held);
-    let again = w.completion(&claimed, None, End::Retry(failure(), minute(8)));
+    let again = w.completion(&claimed, None, AttemptEnd::Retry(failure(), minute(8)));
     w.commit(minute(7), &[again]).await;
     let claimed = w.claim(minute(9), &[held]).await.remove(0);
     assert_eq!((claimed.attempt, claimed.was_held), (2, false));
@@ -130,10 +131,10 @@ pub async fn the_first_claim_tells_that_a_job_was_held(w: &World) {
 pub async fn waiting_for_a_retry_counts_as_active(w: &World) {
     let id = with_policy(w, OverlapPolicy::Skip).await;
     let first = w.tick_job(id).await;
-    w.run(soon(minute(1)), first, End::Retry(failure(), minute(5))).await;
+    w.run(soon(minute(1)), first, AttemptEnd::Retry(failure(), minute(5))).await;
     assert!(w.fire_next(id).await.is_empty());
     assert_eq!(overlaps(w, id).await, 1);
-    w.run(minute(5), first, End::Succeeded).await;
+    w.run(minute(5), first, AttemptEnd::Succeeded).await;
     w.tick_job(id).await;
 }
 
@@ -153,7 +154,7 @@ pub async fn manual_jobs_neither_block_nor_are_blocked(w: &World) {
         run: None,
         completed_at: minute(3),
         exchange: None,
-        end: End::Succeeded,
+        end: AttemptEnd::Succeeded,
     };
     assert_eq!(claimed.len(), 3);
     assert!(w.commit(minute(3), &[end(by_hand), end(second)]).await.tickets.is_empty());
@@ -210,7 +211,7 @@ pub async fn cancelling_the_held_one_makes_room(w: &World) {
     assert!(w.fire_next(id).await.is_empty());
     let next = JobId::of_tick(id, minute(3));
     assert_eq!(w.status(next).await, JobStatus::Pending);
-    let committed = w.run(minute(4), first, End::Succeeded).await;
+    let committed = w.run(minute(4), first, AttemptEnd::Succeeded).await;
     assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [next]);
 }
 
@@ -223,7 +224,7 @@ pub async fn deleting_ends_both(w: &World) {
     assert!(w.store.delete_schedule(&w.write(minute(3)), id).await.expect("delete"));
     let job = w.job(held).await;
     assert_eq!((job.status, job.error_code), (JobStatus::Failed, Some(ErrorCode::Cancelled)));
-    let end = w.completion(&claimed, None, End::Succeeded);
+    let end = w.completion(&claimed, None, AttemptEnd::Succeeded);
     assert!(w.commit(minute(3), &[end]).await.tickets.is_empty());
     assert_eq!(w.status(first).await, JobStatus::Success);
     assert_eq!(w.status(held).await, JobStatus::Failed);
@@ -232,9 +233,9 @@ pub async fn deleting_ends_both(w: &World) {
 pub async fn a_job_that_exists_does_not_become_active(w: &World) {
     let id = with_policy(w, OverlapPolicy::Skip).await;
     let job = w.tick_job(id).await;
-    w.run(soon(minute(1)), job, End::Succeeded).await;
+    w.run(soon(minute(1)), job, AttemptEnd::Succeeded).await;
     // The same tick is due again, as after a clock was set back.
-    let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
+    let change = ScheduleState { next_tick: Some(minute(1)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
     assert!(w.fire_next(id).await.is_empty());
     assert_eq!(overlaps(w, id).await, 0);

@@ -9,8 +9,8 @@ use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
 use punctual::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use punctual::store::{
-    CHANGES_KEPT, Change, Created, End, Fence, Fired, Firing, Grants, KeyCreated, NewJob, NewKey,
-    Retried, StoreErrorKind, Triggered, UsedUp, Wanted,
+    AttemptEnd, CHANGES_KEPT, CreationResult, Fence, Fired, Firing, JobGrants, KeyCreated, NewJob,
+    NewKey, RetryResult, ScheduleState, StoreErrorKind, TriggerResult, UsedUp, WantedJobs,
 };
 
 use super::accounts::new_key;
@@ -55,8 +55,8 @@ pub async fn of_two_creations_at_once_one_fits(w: &World) {
             })
         });
         let mut outcomes = join_all(creations).await;
-        outcomes.sort_by_key(|outcome| *outcome != Created::All);
-        assert_eq!(outcomes, [Created::All, Created::TooMany { current: round }]);
+        outcomes.sort_by_key(|outcome| *outcome != CreationResult::All);
+        assert_eq!(outcomes, [CreationResult::All, CreationResult::TooMany { current: round }]);
         let usage = w.store.usage(w.account, minute(1)).await.expect("count");
         assert_eq!(usage.schedules, round);
     }
@@ -67,13 +67,13 @@ pub async fn a_batch_counts_whole(w: &World) {
     let three = [w.new_schedule(), w.new_schedule(), w.new_schedule()];
     let write = w.write(minute(1));
     let create = |most| w.store.create_schedules(&write, &three, most);
-    assert_eq!(create(Some(3)).await.expect("create"), Created::TooMany { current: 1 });
+    assert_eq!(create(Some(3)).await.expect("create"), CreationResult::TooMany { current: 1 });
     assert!(w.store.schedule(w.account, three[0].id).await.expect("read").is_none());
-    assert_eq!(create(Some(4)).await.expect("create"), Created::All);
+    assert_eq!(create(Some(4)).await.expect("create"), CreationResult::All);
     let others = w.write_for(w.foreign, minute(1));
     let one = [w.new_schedule()];
     let created = w.store.create_schedules(&others, &one, Some(1)).await.expect("create");
-    assert_eq!(created, Created::All, "each account has its own");
+    assert_eq!(created, CreationResult::All, "each account has its own");
 }
 
 pub async fn an_account_has_ten_keys_at_most(w: &World) {
@@ -199,7 +199,7 @@ pub async fn one_call_fires_in_all_shards_but_those_of_newer_leaders(w: &World) 
 
 /// Returns the number of granted jobs, and `true` if this exhausts the quota for the first time.
 async fn reserve(w: &World, now: Timestamp, quota: u64, ahead: u32, jobs: u32) -> (u64, bool) {
-    let wanted = Wanted { account: w.account, quota, jobs };
+    let wanted = WantedJobs { account: w.account, quota, jobs };
     w.store.begin_months(now, &[w.account]).await.expect("begin");
     let granted = w.steady.reserve_jobs(now, ahead, &[wanted]).await.expect("reserve").granted;
     assert_eq!((granted.len(), granted[0].account), (1, w.account));
@@ -236,15 +236,15 @@ pub async fn jobs_are_reserved_up_to_the_quota(w: &World) {
 
     let june = now.plus(Duration::from_secs(30 * 86_400));
     assert_eq!(reserve(w, june, 1_000, 0, 1).await, (1, false));
-    let both = [w.foreign, w.account].map(|account| Wanted { account, quota: 9, jobs: 2 });
-    let Grants { granted, held } = w.steady.reserve_jobs(june, 0, &both).await.expect("reserve");
+    let both = [w.foreign, w.account].map(|account| WantedJobs { account, quota: 9, jobs: 2 });
+    let JobGrants { granted, held } = w.steady.reserve_jobs(june, 0, &both).await.expect("reserve");
     assert_eq!((granted.len(), held.len()), (1, 0), "the other one has no counter yet");
     assert_eq!(w.steady.await_jobs(june, 0, &both[0]).await.expect("reserve"), None);
     w.store.begin_months(june, &[w.foreign, w.account]).await.expect("begin");
     let granted = w.steady.reserve_jobs(june, 0, &both).await.expect("reserve").granted;
     assert!(granted.iter().all(|granted| granted.jobs == 2) && granted.len() == 2);
     let nothing = w.store.reserve_jobs(june, 0, &[]).await.expect("reserve");
-    assert_eq!(nothing, Grants::default());
+    assert_eq!(nothing, JobGrants::default());
 }
 
 pub async fn another_plan_counts_the_month_again(w: &World) {
@@ -269,7 +269,7 @@ pub async fn of_many_reservations_at_once_none_is_too_much(w: &World) {
     let reservations = (0..9).map(|_| {
         let (store, account) = (w.steady.clone(), w.account);
         w.spawn(async move {
-            let wanted = [Wanted { account, quota: 20, jobs: 3 }];
+            let wanted = [WantedJobs { account, quota: 20, jobs: 3 }];
             loop {
                 // Another transaction may hold the counter.
                 let grants = store.reserve_jobs(minute(1), 0, &wanted).await.expect("reserve");
@@ -294,7 +294,7 @@ pub async fn a_month_begins_with_the_jobs_made_in_it(w: &World) {
 }
 
 /// Triggers a job under a quota, for an account whose jobs are counted.
-async fn trigger(w: &World, schedule: ScheduleId, quota: u64) -> Triggered {
+async fn trigger(w: &World, schedule: ScheduleId, quota: u64) -> TriggerResult {
     w.store.begin_months(minute(1), &[w.account]).await.expect("count");
     let new = NewJob { id: JobId::new(minute(1), w.random.bits()), schedule };
     w.steady.create_job(&w.write(minute(1)), &new, Some(quota)).await.expect("create")
@@ -311,23 +311,23 @@ pub async fn a_job_by_hand_is_counted_if_it_is_made(w: &World) {
         let id = JobId::new(minute(1), w.random.bits());
         w.steady.retry_job(&w.write(minute(1)), of, id, Some(3)).await.expect("retry")
     };
-    assert_eq!(trigger(w, gone, 3).await, Triggered::NoSuchSchedule);
-    assert_eq!(retry(of_gone).await, Retried::ScheduleGone);
-    assert_eq!(retry(JobId::new(minute(1), 1)).await, Retried::NotFound);
+    assert_eq!(trigger(w, gone, 3).await, TriggerResult::NoSuchSchedule);
+    assert_eq!(retry(of_gone).await, RetryResult::ScheduleGone);
+    assert_eq!(retry(JobId::new(minute(1), 1)).await, RetryResult::NotFound);
     let job = trigger(w, schedule, 3).await.ticket().expect("made").job;
     assert_eq!(reserved().await, 2, "with the one that was made before there was a quota");
-    assert_eq!(retry(job).await, Retried::Unfinished);
+    assert_eq!(retry(job).await, RetryResult::Unfinished);
     let again = NewJob { id: job, schedule };
     let refused = w.steady.create_job(&w.write(minute(1)), &again, Some(3)).await;
     assert_eq!(refused.expect_err("it is there").kind(), StoreErrorKind::Rejected);
     assert_eq!(reserved().await, 2);
     w.store.cancel_job(&w.write(minute(2)), job).await.expect("cancel");
-    assert!(matches!(retry(job).await, Retried::Created(_)));
+    assert!(matches!(retry(job).await, RetryResult::Created(_)));
     for newly in [true, false] {
         let used_up = UsedUp { reserved: 3, newly };
-        assert_eq!(trigger(w, schedule, 3).await, Triggered::UsedUp(used_up));
+        assert_eq!(trigger(w, schedule, 3).await, TriggerResult::UsedUp(used_up));
     }
-    assert_eq!(retry(job).await, Retried::UsedUp(UsedUp { reserved: 3, newly: false }));
+    assert_eq!(retry(job).await, RetryResult::UsedUp(UsedUp { reserved: 3, newly: false }));
     assert_eq!((reserved().await, w.listed(&every_job()).await.len()), (3, 3));
     let usage = w.store.usage(w.account, minute(1)).await.expect("count");
     assert_eq!(usage.quota_exhausted_at, Some(minute(1)));
@@ -342,7 +342,7 @@ pub async fn another_plan_comes_before_or_after_what_it_limits(w: &World) {
             loop {
                 store.begin_months(minute(1), &[write.account]).await.expect("count");
                 let made = store.create_job(&write, &new, Some(99)).await.expect("create");
-                if made != Triggered::Uncounted {
+                if made != TriggerResult::Uncounted {
                     return made;
                 }
             }
@@ -354,7 +354,7 @@ pub async fn another_plan_comes_before_or_after_what_it_limits(w: &World) {
         let plan = if round % 2 == 0 { "even" } else { "odd" };
         assert!(w.steady.set_plan(&w.write(minute(1)), plan).await.expect("set"));
         assert!(made.await.ticket().is_some());
-        assert_eq!(created.await, Created::All);
+        assert_eq!(created.await, CreationResult::All);
     }
     w.store.set_plan(&w.write(minute(1)), "last").await.expect("set");
     assert_eq!(reserve(w, minute(1), ROUNDS + 1, 0, 9).await, (1, true), "all are counted");
@@ -369,17 +369,18 @@ pub async fn of_many_jobs_by_hand_none_is_too_much(w: &World) {
         w.spawn(async move { store.create_job(&write, &new, Some(5)).await.expect("create") })
     });
     let made = join_all(triggers).await;
-    let newly = |made: &&Triggered| matches!(made, Triggered::UsedUp(used_up) if used_up.newly);
+    let newly =
+        |made: &&TriggerResult| matches!(made, TriggerResult::UsedUp(used_up) if used_up.newly);
     assert_eq!(made.iter().filter(newly).count(), 1);
-    assert_eq!(made.into_iter().filter_map(Triggered::ticket).count(), 5);
+    assert_eq!(made.into_iter().filter_map(TriggerResult::ticket).count(), 5);
     assert_eq!(w.listed(&every_job()).await.len(), 5);
 }
 
 pub async fn nothing_of_a_suspended_or_deleted_account_is_changed(w: &World) {
     let id = w.schedule().await;
     let [done, waiting] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
-    w.run(minute(1), done, End::Succeeded).await;
-    let change = Change { is_enabled: false, ..w.change(id).await };
+    w.run(minute(1), done, AttemptEnd::Succeeded).await;
+    let change = ScheduleState { is_enabled: false, ..w.change(id).await };
     let refused = async |kind| {
         let write = w.write(minute(3));
         let job = NewJob { id: JobId::new(minute(3), 1), schedule: id };

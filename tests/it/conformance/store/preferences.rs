@@ -4,7 +4,8 @@ use punctual::domain::audit::Action;
 use punctual::domain::plan::NotifyOn;
 use punctual::domain::{ChannelId, ScheduleId};
 use punctual::store::{
-    AuditQuery, ChannelUses, End, NewPreference, PreferenceSet, StoredPreference, WriteContext,
+    AttemptEnd, AuditQuery, ChannelUses, NewPreference, PreferenceSet, StoredPreference,
+    WriteContext,
 };
 
 use super::alerts::ONE_BY_ONE;
@@ -101,7 +102,7 @@ pub async fn jobs_that_end_from_then_on_raise_events_by_it(w: &World) {
         let job = w.manual_job(id, minute(at)).await;
         w.run(minute(at), job, end).await.events
     };
-    let failed = || End::Failed(super::world::failure());
+    let failed = || AttemptEnd::Failed(super::world::failure());
     assert_eq!(ends(1, failed()).await, 0);
     // The preference also applies to a job that is already running.
     let job = w.manual_job(id, minute(2)).await;
@@ -111,10 +112,10 @@ pub async fn jobs_that_end_from_then_on_raise_events_by_it(w: &World) {
     assert_eq!(committed.events, 1);
     w.tell(id, policy(NotifyOn::Success), &[channel]).await;
     assert_eq!(ends(3, failed()).await, 0);
-    assert_eq!(ends(4, End::Succeeded).await, 2, "that it has recovered is for incidents");
-    assert_eq!(ends(5, End::Succeeded).await, 1);
+    assert_eq!(ends(4, AttemptEnd::Succeeded).await, 2, "that it has recovered is for incidents");
+    assert_eq!(ends(5, AttemptEnd::Succeeded).await, 1);
     w.tell(id, policy(NotifyOn::None), &[channel]).await;
-    assert_eq!(ends(6, End::Succeeded).await, 0);
+    assert_eq!(ends(6, AttemptEnd::Succeeded).await, 0);
     w.relay(minute(9), &ONE_BY_ONE).await;
     let kinds: Vec<_> = w.deliveries().await.into_iter().map(|one| (one.kind, one.at)).collect();
     let at = |n| super::world::soon(minute(n));
@@ -140,7 +141,7 @@ pub async fn it_goes_with_its_schedule(w: &World) {
     // The schedule, its preference and its attached channel are gone, and the log has one more
     // entry.
     assert_eq!(w.store.rows_left(w.account).await.expect("count"), before - 2);
-    let ended = w.completion(&claimed, None, End::Failed(super::world::failure()));
+    let ended = w.completion(&claimed, None, AttemptEnd::Failed(super::world::failure()));
     assert_eq!(w.commit(minute(3), &[ended]).await.events, 0);
     assert_eq!(w.store.channels(w.account).await.expect("list").len(), 1, "the channel stays");
 }

@@ -1,6 +1,6 @@
 use punctual::domain::JobId;
 use punctual::domain::schedule::SkipReason;
-use punctual::store::{Change, End, Firing, NewJob, NewKey, TickRange, Upkeep};
+use punctual::store::{AttemptEnd, Firing, NewJob, NewKey, PrunedRows, ScheduleState, TickRange};
 
 use super::accounts::new_key;
 use super::signing::new_secret;
@@ -8,7 +8,7 @@ use super::world::{World, definition, every_job, failure, minute, soon};
 
 /// Gives a schedule a new version.
 async fn renew_version(w: &World, id: punctual::domain::ScheduleId, at: i64) {
-    let change = Change { version: Some(w.new_version(definition())), ..w.change(id).await };
+    let change = ScheduleState { version: Some(w.new_version(definition())), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(at)), id, &change).await.expect("change");
 }
 
@@ -19,20 +19,20 @@ pub async fn old_jobs_skips_and_versions_go(w: &World) {
     let skips = vec![(range, SkipReason::Quota)];
     w.fire(soon(minute(1)), &[Firing { skips, jobs: vec![], ..firing }]).await;
     let old = w.manual_job(id, minute(2)).await;
-    w.run(minute(2), old, End::Retry(failure(), minute(3))).await;
-    w.run(minute(3), old, End::Failed(failure())).await;
+    w.run(minute(2), old, AttemptEnd::Retry(failure(), minute(3))).await;
+    w.run(minute(3), old, AttemptEnd::Failed(failure())).await;
     renew_version(w, id, 4).await;
     let young = w.manual_job(id, minute(5)).await;
-    w.run(minute(5), young, End::Succeeded).await;
+    w.run(minute(5), young, AttemptEnd::Succeeded).await;
 
     let nothing = w.store.prune(minute(1), 100).await.expect("prune");
-    assert_eq!(nothing, Upkeep::default());
+    assert_eq!(nothing, PrunedRows::default());
     let pruned = w.store.prune(minute(5), 100).await.expect("prune");
-    assert_eq!(pruned, Upkeep { days: 0, jobs: 1, skips: 1, versions: 1 });
+    assert_eq!(pruned, PrunedRows { days: 0, jobs: 1, skips: 1, versions: 1 });
     assert_eq!(w.store.job(w.account, old).await.expect("read"), None);
     assert_eq!(w.listed(&every_job()).await, [young]);
     assert!(w.skips(id).await.is_empty());
-    assert_eq!(w.store.prune(minute(5), 100).await.expect("prune"), Upkeep::default());
+    assert_eq!(w.store.prune(minute(5), 100).await.expect("prune"), PrunedRows::default());
     assert_eq!(w.read(id).await.definition, definition());
     let read = w.read(id).await;
     assert_eq!(read.last_run_at, Some(minute(5)));
@@ -44,15 +44,15 @@ pub async fn unfinished_jobs_and_used_versions_stay(w: &World) {
     let running = w.manual_job(id, minute(1)).await;
     w.claim(minute(1), &[running]).await;
     let slow = w.manual_job(id, minute(1)).await;
-    w.run(minute(8), slow, End::Succeeded).await;
+    w.run(minute(8), slow, AttemptEnd::Succeeded).await;
     renew_version(w, id, 2).await;
     let pruned = w.store.prune(minute(5), 100).await.expect("prune");
-    assert_eq!(pruned, Upkeep::default(), "one has ended, but only after that");
+    assert_eq!(pruned, PrunedRows::default(), "one has ended, but only after that");
     w.store.delete_schedule(&w.write(minute(9)), id).await.expect("delete");
     let pruned = w.store.prune(minute(10), 100).await.expect("prune");
     assert_eq!(
         pruned,
-        Upkeep { days: 0, jobs: 2, skips: 0, versions: 1 },
+        PrunedRows { days: 0, jobs: 2, skips: 0, versions: 1 },
         "the second has no jobs"
     );
     assert_eq!(w.listed(&every_job()).await, [running]);
@@ -64,7 +64,7 @@ pub async fn a_round_is_bounded(w: &World) {
     let id = w.schedule().await;
     for at in 1..=5 {
         let job = w.manual_job(id, minute(at)).await;
-        w.run(minute(at), job, End::Succeeded).await;
+        w.run(minute(at), job, AttemptEnd::Succeeded).await;
     }
     let mut rounds = Vec::new();
     for _ in 0..4 {
@@ -83,7 +83,7 @@ pub async fn a_shorter_history_goes_row_by_row(w: &World) {
     let mut jobs = Vec::new();
     for at in 2..=5 {
         jobs.push(w.manual_job(id, minute(at)).await);
-        w.run(minute(at), jobs[jobs.len() - 1], End::Succeeded).await;
+        w.run(minute(at), jobs[jobs.len() - 1], AttemptEnd::Succeeded).await;
     }
     let waiting = w.manual_job(id, minute(2)).await;
     let other = w.new_schedule();
@@ -94,7 +94,7 @@ pub async fn a_shorter_history_goes_row_by_row(w: &World) {
         .await
         .expect("create");
     w.store.create_job(&w.write_for(w.foreign, minute(2)), &job, None).await.expect("create");
-    w.run(minute(2), theirs, End::Succeeded).await;
+    w.run(minute(2), theirs, AttemptEnd::Succeeded).await;
 
     let due =
         async |before| w.store.short_histories("unlimited", minute(before), 9).await.expect("read");

@@ -3,7 +3,9 @@ use futures_util::future::join_all;
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
-use punctual::store::{Cancelled, End, Fate, NewJob, NewSchedule, StoreErrorKind, Triggered};
+use punctual::store::{
+    AttemptEnd, Cancelled, CompletionResult, NewJob, NewSchedule, StoreErrorKind, TriggerResult,
+};
 
 use super::world::{World, every_job, minute, soon};
 
@@ -39,7 +41,7 @@ pub async fn triggers_come_before_or_after_a_delete(w: &World) {
         let triggers: Vec<_> = triggers.collect();
         let deleted = w.store.delete_schedule(&w.write(minute(2)), id).await.expect("delete");
         assert!(deleted);
-        for ticket in join_all(triggers).await.into_iter().filter_map(Triggered::ticket) {
+        for ticket in join_all(triggers).await.into_iter().filter_map(TriggerResult::ticket) {
             let job = w.job(ticket.job).await;
             assert_eq!(job.error_code, Some(ErrorCode::Cancelled), "made before, so ended");
         }
@@ -56,7 +58,7 @@ pub async fn changes_come_before_or_after_a_suspension(w: &World) {
             w.spawn(async move {
                 let done = if number % 2 == 0 {
                     let made = store.create_job(&write, &job, None).await;
-                    made.map(|made| assert!(matches!(made, Triggered::Created(_)), "{made:?}"))
+                    made.map(|made| assert!(matches!(made, TriggerResult::Created(_)), "{made:?}"))
                 } else {
                     store.create_schedules(&write, &[new], most).await.map(|_| ())
                 };
@@ -94,15 +96,15 @@ pub async fn a_cancel_and_an_end_agree(w: &World) {
     for _ in 0..ROUNDS {
         let job = w.manual_job(id, minute(1)).await;
         let claimed = w.claim(minute(1), &[job]).await.remove(0);
-        let end = w.completion(&claimed, None, End::Succeeded);
+        let end = w.completion(&claimed, None, AttemptEnd::Succeeded);
         let (store, write) = (w.store.clone(), w.write(minute(2)));
         let user = w.spawn(async move { store.cancel_job(&write, job).await });
         // The cancellation may hold the job's row: then the end is committed again, as executors do.
         let mut fates = w.commit(minute(2), std::slice::from_ref(&end)).await.fates;
-        while fates == [Fate::Busy] {
+        while fates == [CompletionResult::Busy] {
             fates = w.commit(minute(2), std::slice::from_ref(&end)).await.fates;
         }
-        assert_eq!(fates, [Fate::Applied(JobStatus::Success)]);
+        assert_eq!(fates, [CompletionResult::Applied(JobStatus::Success)]);
         let cancelled = user.await.expect("cancel");
         assert!(matches!(cancelled, Cancelled::Done(_) | Cancelled::Finished));
         assert_eq!(w.status(job).await, JobStatus::Success, "final");
@@ -123,7 +125,7 @@ pub async fn a_cancel_and_a_claim_agree(w: &World) {
         } else {
             assert_eq!(w.status(job).await, JobStatus::Running);
             assert_eq!(w.store.aborts().await.expect("read").jobs, [job]);
-            w.commit(minute(2), &[w.completion(&claimed[0], None, End::Succeeded)]).await;
+            w.commit(minute(2), &[w.completion(&claimed[0], None, AttemptEnd::Succeeded)]).await;
         }
     }
 }

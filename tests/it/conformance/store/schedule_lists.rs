@@ -1,8 +1,8 @@
 use punctual::domain::ScheduleId;
 use punctual::domain::schedule::{Definition, HttpMethod, Schedule};
 use punctual::store::{
-    Change, End, NewSchedule, RecurrenceCount, SchedulePage, ScheduleQuery, ScheduleSort,
-    SortField, SortValue,
+    AttemptEnd, NewSchedule, RecurrenceCount, SchedulePage, ScheduleQuery, ScheduleSort,
+    ScheduleState, SortField, SortValue,
 };
 
 use super::world::{World, definition, every_schedule, failure, minute};
@@ -34,7 +34,7 @@ async fn varied(w: &World) -> Vec<ScheduleId> {
     // Two have run at the same time, and one later.
     for (number, at) in [(0, 20), (1, 20), (2, 21)] {
         let job = w.manual_job(ids[number], minute(at)).await;
-        w.run(minute(at), job, End::Succeeded).await;
+        w.run(minute(at), job, AttemptEnd::Succeeded).await;
     }
     ids
 }
@@ -116,10 +116,10 @@ pub async fn filters_and_totals(w: &World) {
 
 pub async fn failing_ones_have_failures_in_a_row(w: &World) {
     for (name, is_enabled, ends) in [
-        ("failing", true, vec![End::Succeeded, End::Failed(failure())]),
-        ("recovered", true, vec![End::Failed(failure()), End::Succeeded]),
+        ("failing", true, vec![AttemptEnd::Succeeded, AttemptEnd::Failed(failure())]),
+        ("recovered", true, vec![AttemptEnd::Failed(failure()), AttemptEnd::Succeeded]),
         ("new", true, vec![]),
-        ("paused", false, vec![End::Failed(failure())]),
+        ("paused", false, vec![AttemptEnd::Failed(failure())]),
     ] {
         let change = |new: &mut NewSchedule| (new.name, new.is_enabled) = (name.into(), is_enabled);
         let id = w.schedule_with(change).await;
@@ -194,7 +194,7 @@ pub async fn contains_takes_no_patterns(w: &World) {
 pub async fn the_endpoint_is_the_current_one(w: &World) {
     let id = w.schedule().await;
     let new = Definition { endpoint: "https://moved.example/".into(), ..definition() };
-    let change = Change { version: Some(w.new_version(new)), ..w.change(id).await };
+    let change = ScheduleState { version: Some(w.new_version(new)), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(1)), id, &change).await.expect("change");
     let query = |text: &str| ScheduleQuery { contains: Some(text.into()), ..every_schedule() };
     assert_eq!(list(w, &query("moved")).await.total, 1);

@@ -1,7 +1,7 @@
 use punctual::domain::audit::{Actor, Author, Origin, ShortName};
 use punctual::domain::schedule::{Definition, UnreadableFields};
 use punctual::domain::{KeyId, ScheduleId, Timestamp, VersionId};
-use punctual::store::{Change, Changed, NewVersion, Upkeep, VersionPage};
+use punctual::store::{NewVersion, PrunedRows, ScheduleChangeResult, ScheduleState, VersionPage};
 
 use super::world::{HOST, World, definition, minute};
 
@@ -26,11 +26,11 @@ fn operator() -> Actor {
 async fn redefine(w: &World, id: ScheduleId, now: Timestamp, actor: Actor, new: Definition) {
     let version = VersionId::new(now, w.random.bits());
     let version = NewVersion { id: version, definition: new, host: HOST };
-    let change = Change { version: Some(version), ..w.change(id).await };
+    let change = ScheduleState { version: Some(version), ..w.change(id).await };
     let mut write = w.write(now);
     write.author = Author { actor, origin: Origin::Service };
     let changed = w.store.change_schedule(&write, id, &change).await.expect("change");
-    assert!(matches!(changed, Changed::Done(_)));
+    assert!(matches!(changed, ScheduleChangeResult::Done(_)));
 }
 
 pub async fn they_are_listed_newest_first_with_their_authors(w: &World) {
@@ -38,7 +38,7 @@ pub async fn they_are_listed_newest_first_with_their_authors(w: &World) {
     let key = Actor::Key(KeyId::new(minute(0), 1));
     redefine(w, id, minute(2), key, calling("https://b.example")).await;
     // Neither a change without a new version nor one of another schedule counts.
-    let rename = Change { name: "renamed".into(), ..w.change(id).await };
+    let rename = ScheduleState { name: "renamed".into(), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(3)), id, &rename).await.expect("change");
     redefine(w, other, minute(4), operator(), calling("https://x.example")).await;
     redefine(w, id, minute(4), operator(), calling("https://c.example")).await;
@@ -86,7 +86,7 @@ pub async fn they_go_when_no_job_needs_them(w: &World) {
     let both = list(w, id, None, 10).await.versions;
     assert_eq!(both.len(), 2);
     let pruned = w.store.prune(minute(3), 10).await.expect("prune");
-    assert_eq!(pruned, Upkeep { days: 0, jobs: 0, skips: 0, versions: 1 });
+    assert_eq!(pruned, PrunedRows { days: 0, jobs: 0, skips: 0, versions: 1 });
     let left = list(w, id, None, 10).await;
     assert_eq!((left.versions, left.total), (both[..1].to_vec(), 1));
     // The entries of the audit log are deleted earlier or later than the versions.

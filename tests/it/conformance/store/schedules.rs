@@ -2,7 +2,7 @@ use punctual::domain::ScheduleId;
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::ErrorCode;
 use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapPolicy};
-use punctual::store::{End, NewSchedule, StoreErrorKind};
+use punctual::store::{AttemptEnd, NewSchedule, StoreErrorKind};
 
 use super::world::{World, failure, minute, soon};
 
@@ -77,9 +77,9 @@ pub async fn a_thousand_at_once(w: &World) {
 pub async fn deleting_ends_waiting_jobs_and_keeps_history(w: &World) {
     let id = w.schedule().await;
     let done = w.tick_job(id).await;
-    w.run(soon(minute(1)), done, End::Succeeded).await;
+    w.run(soon(minute(1)), done, AttemptEnd::Succeeded).await;
     let again = w.tick_job(id).await;
-    w.run(soon(minute(2)), again, End::Retry(failure(), minute(9))).await;
+    w.run(soon(minute(2)), again, AttemptEnd::Retry(failure(), minute(9))).await;
     let waiting = w.manual_job(id, minute(3)).await;
     let other = w.schedule().await;
     let others = w.manual_job(other, minute(3)).await;
@@ -109,7 +109,7 @@ pub async fn deleting_lets_the_attempt_under_way_end(w: &World) {
     assert!(w.store.delete_schedule(&w.write(minute(3)), id).await.expect("delete"));
     assert_eq!(w.status(first).await, JobStatus::Running);
     assert!(w.store.aborts().await.expect("read").jobs.is_empty(), "no user has cancelled it");
-    let ends = [End::Succeeded, End::Retry(failure(), minute(4))];
+    let ends = [AttemptEnd::Succeeded, AttemptEnd::Retry(failure(), minute(4))];
     let completions: Vec<_> =
         claimed.iter().zip(ends).map(|(claimed, end)| w.completion(claimed, None, end)).collect();
     let committed = w.commit(minute(3), &completions).await;

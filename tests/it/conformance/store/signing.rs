@@ -4,8 +4,8 @@ use punctual::domain::schedule::Definition;
 use punctual::domain::signing::SigningSecret;
 use punctual::domain::{AccountId, JobId, ScheduleId, SigningSecretId, Timestamp, UserId};
 use punctual::store::{
-    Account, AuditQuery, Claims, Joins, KnownSecret, NewJob, NewSecret, NewUser, Triggered,
-    UserCreated,
+    Account, AuditQuery, Claims, JoinedAccount, KnownSecret, NewJob, NewSecret, NewUser,
+    TriggerResult, UserCreated,
 };
 
 use super::users::{act, address, hash};
@@ -46,7 +46,7 @@ async fn schedule(w: &World, account: AccountId, sign_requests: bool) -> Schedul
 async fn job(w: &World, account: AccountId, schedule: ScheduleId, at: Timestamp) -> JobId {
     let new = NewJob { id: JobId::new(at, w.random.bits()), schedule };
     let made = w.store.create_job(&w.write_for(account, at), &new, None).await;
-    assert!(matches!(made, Ok(Triggered::Created(_))), "{made:?}");
+    assert!(matches!(made, Ok(TriggerResult::Created(_))), "{made:?}");
     new.id
 }
 
@@ -78,7 +78,7 @@ pub async fn an_account_has_one_from_the_beginning(w: &World) {
         password: hash("x"),
         is_confirmed: false,
     };
-    let made = w.store.create_user(&act(w, minute(4)), &dan, &Joins::New(account)).await;
+    let made = w.store.create_user(&act(w, minute(4)), &dan, &JoinedAccount::New(account)).await;
     assert_eq!(made.expect("create"), UserCreated::Created);
     first(w, id).await;
 }

@@ -1,6 +1,6 @@
 use punctual::domain::ScheduleId;
 use punctual::domain::schedule::{SKIP_COUNT_CAP, Skip, SkipReason};
-use punctual::store::{Change, Firing, SkipQuery, TickRange};
+use punctual::store::{Firing, ScheduleState, SkipQuery, TickRange};
 
 use super::world::{World, minute, soon};
 
@@ -61,7 +61,7 @@ pub async fn superseded_ticks_are_recorded(w: &World) {
     let id = w.schedule().await;
     let range = TickRange { first: minute(1), last: minute(5), count: 5 };
     let change =
-        Change { next_tick: Some(minute(9)), superseded: Some(range), ..w.change(id).await };
+        ScheduleState { next_tick: Some(minute(9)), superseded: Some(range), ..w.change(id).await };
     w.store.change_schedule(&w.write(soon(minute(5))), id, &change).await.expect("change");
     assert_eq!(w.skips(id).await, [skip(1, 5, 5, SkipReason::Superseded)]);
 }

@@ -9,8 +9,8 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::plan::UNLIMITED;
 use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 use punctual::store::{
-    AccountStore, End, Fate, Fired, LeadershipStore, Result, ScheduleStore, SealedTable,
-    SecretStore, SharedStore, StoreErrorKind,
+    AccountStore, AttemptEnd, CompletionResult, Fired, LeadershipStore, Result, ScheduleStore,
+    SealedTable, SecretStore, SharedStore, StoreErrorKind,
 };
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
@@ -241,7 +241,7 @@ async fn a_full_store_reports_it_and_recovers() {
     let error = loop {
         let job = world.manual_job(id, minute(1)).await;
         let claimed = world.claim(minute(1), &[job]).await.remove(0);
-        let end = world.completion(&claimed, Some(answered(200, &body)), End::Succeeded);
+        let end = world.completion(&claimed, Some(answered(200, &body)), AttemptEnd::Succeeded);
         match store.commit(minute(1), &[end]).await {
             Ok(_) => kept += 1,
             Err(error) => {
@@ -266,10 +266,10 @@ async fn a_full_store_reports_it_and_recovers() {
         run: None,
         completed_at: minute(2),
         exchange: Some(answered(200, &body)),
-        end: End::Succeeded,
+        end: AttemptEnd::Succeeded,
     };
     let committed = store.commit(minute(2), &[completion]).await.expect("commit");
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success)]);
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success)]);
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     )
     .await;
     let end = |number: usize, body: &[u8]| {
-        world.completion(&claimed[number], Some(answered(200, body)), End::Succeeded)
+        world.completion(&claimed[number], Some(answered(200, body)), AttemptEnd::Succeeded)
     };
     let batch = [end(0, b"good"), end(1, b"bad"), end(2, b"good")];
     let error = world.store.commit(minute(2), &batch).await.expect_err("a bad row");
@@ -302,7 +302,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     }
     assert_eq!(world.read(id).await.last_run_at, None);
     let committed = world.commit(minute(2), &[batch[0].clone(), batch[2].clone()]).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success); 2]);
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success); 2]);
     let error = world.store.commit(minute(2), &batch[1..2]).await.expect_err("a bad row");
     assert_eq!(error.kind(), StoreErrorKind::Rejected);
 }

@@ -5,7 +5,7 @@ use punctual::domain::schedule::{Definition, OverlapPolicy, SkipReason};
 use punctual::domain::shard::Epoch;
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Change, Claim, Claims, End, Fence, Fired, Firing, StoreErrorKind, TickRange,
+    AttemptEnd, Claim, Claims, Fence, Fired, Firing, ScheduleState, StoreErrorKind, TickRange,
 };
 
 use super::world::{SHARD, World, definition, every_job, fenced, minute, soon};
@@ -45,7 +45,7 @@ pub async fn fired_jobs_are_claimed(w: &World) {
     let expired = w.store.expired(minute(9), 9).await;
     let expired = expired.expect("read");
     assert_eq!((expired.len(), expired[0].job, expired[0].executor), (1, job, w.executor));
-    let completion = w.completion(&expected, None, End::Succeeded);
+    let completion = w.completion(&expected, None, AttemptEnd::Succeeded);
     w.commit(soon(minute(1)), &[completion]).await;
     assert_eq!(w.job(job).await.status, JobStatus::Success);
 }
@@ -81,7 +81,7 @@ pub async fn a_claim_is_recalled_and_takes_nothing_more(w: &World) {
         assert_eq!(recall(&claim).await, Claims::default(), "it is another one's");
     }
     assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
-    w.commit(soon(minute(1)), &[w.completion(&first.taken[0], None, End::Succeeded)]).await;
+    w.commit(soon(minute(1)), &[w.completion(&first.taken[0], None, AttemptEnd::Succeeded)]).await;
     assert_eq!(recall(&claim).await, Claims::default(), "it ended");
 }
 
@@ -129,7 +129,8 @@ pub async fn a_restarted_job_sends_the_request_of_its_version(w: &World) {
         assert_eq!(sent(tick).await, [(definition(), 0), (signed.clone(), 1)], "tick {tick}");
     }
     let changed = Definition { headers: Some("{\"x-b\":\"2\"}".into()), ..definition() };
-    let change = Change { version: Some(w.new_version(changed.clone())), ..w.change(id).await };
+    let change =
+        ScheduleState { version: Some(w.new_version(changed.clone())), ..w.change(id).await };
     w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
     for tick in [3, 4] {
         assert_eq!(sent(tick).await, [(changed.clone(), 0), (signed.clone(), 1)], "tick {tick}");
@@ -143,7 +144,7 @@ pub async fn others_start_beside_a_job_that_exists(w: &World) {
         let id = w.schedule().await;
         let other = w.schedule_with(|new| new.overlap_policy = policy).await;
         let job = w.tick_job(id).await;
-        let change = Change { next_tick: Some(minute(1)), ..w.change(id).await };
+        let change = ScheduleState { next_tick: Some(minute(1)), ..w.change(id).await };
         w.store.change_schedule(&w.write(minute(2)), id, &change).await.expect("change");
         let mut firings = [w.firing(id).await, w.firing(other).await];
         if has_skips {

@@ -2,8 +2,8 @@ use punctual::domain::JobId;
 use punctual::domain::schedule::SkipReason;
 use punctual::domain::user::Role;
 use punctual::store::{
-    Cancelled, Change, Changed, End, Firing, JobQuery, MemberChange, MemberChanged, NewJob,
-    Retried, SkipQuery, TickRange, Triggered, WriteContext,
+    AttemptEnd, Cancelled, Firing, JobQuery, MemberChange, MemberChanged, NewJob, RetryResult,
+    ScheduleChangeResult, ScheduleState, SkipQuery, TickRange, TriggerResult, WriteContext,
 };
 
 use super::accounts::new_key;
@@ -25,16 +25,16 @@ pub async fn schedules_of_other_accounts_are_not_found(w: &World) {
     assert_eq!(w.store.schedule(w.foreign, id).await.expect("read"), None);
     let page = w.store.schedules(w.foreign, &every_schedule()).await.expect("list");
     assert_eq!((page.schedules.len(), page.total), (0, 0));
-    let change = Change { name: "stolen".into(), ..w.change(id).await };
+    let change = ScheduleState { name: "stolen".into(), ..w.change(id).await };
     let changed = w.store.change_schedule(&foreign(w), id, &change).await.expect("change");
-    assert_eq!(changed, Changed::NotFound);
+    assert_eq!(changed, ScheduleChangeResult::NotFound);
     assert!(!w.store.delete_schedule(&foreign(w), id).await.expect("delete"));
     let query = SkipQuery { from: None, to: None, after: None, limit: 9 };
     let page = w.store.skips(w.foreign, id, &query).await.expect("list");
     assert_eq!((page.skips.len(), page.next), (0, None));
     let new = NewJob { id: JobId::new(minute(5), 1), schedule: id };
     let made = w.store.create_job(&foreign(w), &new, None).await.expect("create");
-    assert_eq!(made, Triggered::NoSuchSchedule);
+    assert_eq!(made, TriggerResult::NoSuchSchedule);
 
     assert_eq!(w.read(id).await, before);
     assert_eq!(w.skips(id).await.len(), 1);
@@ -48,7 +48,7 @@ pub async fn jobs_of_other_accounts_are_not_found(w: &World) {
         w.manual_job(id, minute(1)).await,
         w.manual_job(id, minute(1)).await,
     ];
-    w.run(minute(1), done, End::Succeeded).await;
+    w.run(minute(1), done, AttemptEnd::Succeeded).await;
     w.claim(minute(1), &[running]).await;
     for job in [done, waiting, running] {
         let before = w.job_and_attempts(job).await;
@@ -57,7 +57,7 @@ pub async fn jobs_of_other_accounts_are_not_found(w: &World) {
         assert_eq!(cancelled, Cancelled::NotFound);
         let again = JobId::new(minute(5), 1);
         let retried = w.store.retry_job(&foreign(w), job, again, None).await.expect("retry");
-        assert_eq!(retried, Retried::NotFound);
+        assert_eq!(retried, RetryResult::NotFound);
         assert_eq!(w.job_and_attempts(job).await, before);
     }
     for schedule in [None, Some(id)] {

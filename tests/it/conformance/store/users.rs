@@ -4,8 +4,8 @@ use punctual::domain::token::TokenDigest;
 use punctual::domain::user::{EmailAddress, Role, TimeDisplay};
 use punctual::domain::{AccountId, InvitationId, Timestamp, UserId};
 use punctual::store::{
-    Account, AccountMember, AuditContext, Joins, MemberChange, MemberChanged, NewInvitation,
-    NewUser, PasswordHash, UserCreated, WriteContext,
+    Account, AccountMember, AuditContext, JoinedAccount, MemberChange, MemberChanged,
+    NewInvitation, NewUser, PasswordHash, UserCreated, WriteContext,
 };
 
 use super::audit::everything;
@@ -33,10 +33,10 @@ pub fn act(w: &World, now: Timestamp) -> AuditContext {
 
 /// Creates a user without a membership.
 pub async fn user(w: &World, name: &str) -> UserId {
-    join(w, name, Joins::Nothing).await
+    join(w, name, JoinedAccount::Nothing).await
 }
 
-async fn join(w: &World, name: &str, joins: Joins) -> UserId {
+async fn join(w: &World, name: &str, joins: JoinedAccount) -> UserId {
     let new = new_user(w.random.bits(), name);
     let created = w.store.create_user(&act(w, minute(0)), &new, &joins).await.expect("create");
     assert_eq!(created, UserCreated::Created);
@@ -44,7 +44,7 @@ async fn join(w: &World, name: &str, joins: Joins) -> UserId {
 }
 
 pub async fn member(w: &World, name: &str, role: Role) -> UserId {
-    join(w, name, Joins::Existing(w.account, role)).await
+    join(w, name, JoinedAccount::Existing(w.account, role)).await
 }
 
 async fn change(w: &World, user: UserId, change: MemberChange) -> MemberChanged {
@@ -70,12 +70,18 @@ pub fn digest(number: u128) -> TokenDigest {
 
 pub async fn addresses_are_unique(w: &World) {
     let ann = new_user(1, "ann");
-    let made =
-        w.store.create_user(&act(w, minute(3)), &ann, &Joins::Nothing).await.expect("create");
+    let made = w
+        .store
+        .create_user(&act(w, minute(3)), &ann, &JoinedAccount::Nothing)
+        .await
+        .expect("create");
     assert_eq!(made, UserCreated::Created);
     let again = new_user(2, "ann");
-    let again =
-        w.store.create_user(&act(w, minute(4)), &again, &Joins::Nothing).await.expect("create");
+    let again = w
+        .store
+        .create_user(&act(w, minute(4)), &again, &JoinedAccount::Nothing)
+        .await
+        .expect("create");
     assert_eq!(again, UserCreated::EmailTaken);
     user(w, "abe").await;
     let read = w.store.user(ann.id).await.expect("read").expect("a user");
@@ -93,22 +99,24 @@ pub async fn a_new_user_and_its_account_are_all_or_nothing(w: &World) {
     let account =
         |number, name: &str| Account::new(AccountId::new(minute(0), number), name, minute(1));
     for (joins, refused) in [
-        (Joins::New(account(7, "own")), UserCreated::NameTaken),
-        (Joins::Existing(account(7, "").id, Role::Owner), UserCreated::NoSuchAccount),
-        (Joins::Invited(digest(1)), UserCreated::NoSuchInvitation),
+        (JoinedAccount::New(account(7, "own")), UserCreated::NameTaken),
+        (JoinedAccount::Existing(account(7, "").id, Role::Owner), UserCreated::NoSuchAccount),
+        (JoinedAccount::Invited(digest(1)), UserCreated::NoSuchInvitation),
     ] {
         let new = new_user(1, "ann");
         let outcome = w.store.create_user(&act(w, minute(0)), &new, &joins).await.expect("create");
         assert_eq!(outcome, refused);
         assert_eq!(w.store.user(new.id).await.expect("read"), None);
     }
-    let ann = join(w, "ann", Joins::New(account(8, "new"))).await;
+    let ann = join(w, "ann", JoinedAccount::New(account(8, "new"))).await;
     let memberships = w.store.memberships(ann).await.expect("list");
     let listed: Vec<_> = memberships.iter().map(|one| (one.name.as_str(), one.role)).collect();
     assert_eq!(listed, [("new", Role::Owner)]);
     let bob = new_user(2, "ann");
-    let taken =
-        w.store.create_user(&act(w, minute(0)), &bob, &Joins::New(account(9, "newer"))).await;
+    let taken = w
+        .store
+        .create_user(&act(w, minute(0)), &bob, &JoinedAccount::New(account(9, "newer")))
+        .await;
     assert_eq!(taken.expect("create"), UserCreated::EmailTaken);
     assert_eq!(w.store.account(account(9, "").id).await.expect("read"), None);
 }
@@ -289,8 +297,8 @@ pub async fn two_owners_cannot_both_leave(w: &World) {
         let names = [format!("a{round}"), format!("b{round}")];
         let id = AccountId::new(minute(1), round);
         let account = Account::new(id, names.concat(), minute(1));
-        let ann = join(w, &names[0], Joins::New(account.clone())).await;
-        let bob = join(w, &names[1], Joins::Existing(account.id, Role::Owner)).await;
+        let ann = join(w, &names[0], JoinedAccount::New(account.clone())).await;
+        let bob = join(w, &names[1], JoinedAccount::Existing(account.id, Role::Owner)).await;
         let leave = async |user, change| {
             let write = w.write_for(account.id, minute(1));
             w.steady.change_member(&write, user, change).await
@@ -319,13 +327,15 @@ pub async fn an_invitation_is_for_one_address_once(w: &World) {
     assert_eq!(accept(bob, 1).await, None, "it was used");
     assert_eq!(w.store.role(w.account, bob).await.expect("read"), Some(Role::Member));
     let other = new_user(3, "dan");
-    let other = w.store.create_user(&act(w, minute(2)), &other, &Joins::Invited(digest(2))).await;
+    let other =
+        w.store.create_user(&act(w, minute(2)), &other, &JoinedAccount::Invited(digest(2))).await;
     assert_eq!(other.expect("create"), UserCreated::NoSuchInvitation);
     let taken = new_user(4, "ann");
-    let taken = w.store.create_user(&act(w, minute(2)), &taken, &Joins::Invited(digest(2))).await;
+    let taken =
+        w.store.create_user(&act(w, minute(2)), &taken, &JoinedAccount::Invited(digest(2))).await;
     let told = taken.expect("create");
     assert_eq!(told, UserCreated::NoSuchInvitation, "the answer does not reveal that ann exists");
-    let cy = join(w, "cy", Joins::Invited(digest(2))).await;
+    let cy = join(w, "cy", JoinedAccount::Invited(digest(2))).await;
     assert_eq!(w.store.role(w.account, cy).await.expect("read"), Some(Role::Member));
     assert_eq!(w.store.invitations(w.account, minute(2)).await.expect("list"), []);
     assert!(

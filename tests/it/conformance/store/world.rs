@@ -17,9 +17,9 @@ use punctual::domain::ticket::{HostKey, Ticket};
 use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp, VersionId};
 use punctual::runtime::{Random, TaskKind, Tasks};
 use punctual::store::{
-    Candidate, Change, Claim, Claimed, Committed, Completion, End, ExecutorId, Expected, Fate,
-    Fence, Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery, ScheduleSort,
-    SharedStore, SkipQuery, SortField, TickJob, WriteContext,
+    AttemptEnd, Candidate, Claim, Claimed, Committed, Completion, CompletionResult, ExecutorId,
+    ExpectedState, Fence, Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery,
+    ScheduleSort, ScheduleState, SharedStore, SkipQuery, SortField, TickJob, WriteContext,
 };
 
 use super::flaky::FlakyStore;
@@ -222,11 +222,11 @@ impl World {
     }
 
     /// Returns a change that leaves every field as it is.
-    pub async fn change(&self, id: ScheduleId) -> Change {
+    pub async fn change(&self, id: ScheduleId) -> ScheduleState {
         let now = self.read(id).await;
-        Change {
+        ScheduleState {
             action: Action::ScheduleUpdated,
-            expected: Expected { revision: now.revision, next_tick: now.next_tick },
+            expected: ExpectedState { revision: now.revision, next_tick: now.next_tick },
             name: now.name,
             description: now.description,
             version: None,
@@ -343,7 +343,7 @@ impl World {
         &self,
         claimed: &Claimed,
         exchange: Option<Exchange>,
-        end: End,
+        end: AttemptEnd,
     ) -> Completion {
         Completion {
             job: claimed.job,
@@ -361,16 +361,16 @@ impl World {
     }
 
     /// Claims a job at `now` and ends its attempt.
-    pub async fn run(&self, now: Timestamp, job: JobId, end: End) -> Committed {
+    pub async fn run(&self, now: Timestamp, job: JobId, end: AttemptEnd) -> Committed {
         let claimed = self.claim(now, &[job]).await;
         assert_eq!(claimed.len(), 1, "{job} can be claimed");
         let exchange = match &end {
-            End::Succeeded => answered(200, b"fine"),
-            End::Failed(_) | End::Retry(..) => answered(503, b"not now"),
+            AttemptEnd::Succeeded => answered(200, b"fine"),
+            AttemptEnd::Failed(_) | AttemptEnd::Retry(..) => answered(503, b"not now"),
         };
         let completion = self.completion(&claimed[0], Some(exchange), end);
         let committed = self.commit(soon(now), &[completion]).await;
-        assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+        assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
         committed
     }
 

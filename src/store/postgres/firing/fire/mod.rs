@@ -36,7 +36,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::postgres::claims::definition_cache::CachedDefinitions;
-use crate::store::postgres::claims::{Taken, sort};
+use crate::store::postgres::claims::{ClaimedRow, sort};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::sql::signing::JobSecrets;
@@ -46,7 +46,7 @@ use statements::FIRE_PLAIN;
 
 /// The arguments of a firing: the batch, its fences, and the claim of its jobs, if there is one.
 #[derive(Clone)]
-pub(in crate::store::postgres) struct Order {
+pub(in crate::store::postgres) struct FiringOrder {
     pub(in crate::store::postgres) fences: Arc<[Fence]>,
     pub(in crate::store::postgres) now: Timestamp,
     pub(in crate::store::postgres) claim: Option<Claim>,
@@ -85,10 +85,10 @@ pub(in crate::store::postgres) fn is_one_statement(firings: &[Firing]) -> bool {
 /// may start get tickets.
 pub(in crate::store::postgres) async fn fire(
     connection: &mut PgConnection,
-    order: Order,
+    order: FiringOrder,
     corrupt_rows: Arc<CorruptRows>,
 ) -> SqlResult<(Fired, Claims, JobSecrets)> {
-    let Order { ref fences, now, claim, ref firings, ref definitions } = order;
+    let FiringOrder { ref fences, now, claim, ref firings, ref definitions } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
         (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
     let (mut rows, mut claimed) = (Vec::with_capacity(firings.len()), Vec::new());
@@ -99,7 +99,7 @@ pub(in crate::store::postgres) async fn fire(
         for row in query(&order, &fences, &batch).fetch_all(&mut *connection).await? {
             let row_of = FiredRow::from_row(&row)?;
             if claim.is_some() && row_of.job.is_some() {
-                claimed.push(Taken::read(&row, definitions)?);
+                claimed.push(ClaimedRow::read(&row, definitions)?);
             }
             rows.push(row_of);
         }
@@ -142,11 +142,11 @@ fn without_a_row(fences: &[Fence], rows: &[FiredRow]) -> Vec<Fence> {
 }
 
 fn query<'q>(
-    order: &Order,
+    order: &FiringOrder,
     fences: &[Fence],
     batch: &'q FiringColumns,
 ) -> Query<'q, Postgres, PgArguments> {
-    let Order { now, claim, definitions, .. } = order;
+    let FiringOrder { now, claim, definitions, .. } = order;
     let is_asked = |id: &VersionId| claim.is_some() && definitions.of(*id).is_none();
     let asked = batch.versions.iter().map(|id| Some(*id).filter(is_asked));
     sqlx::query(faults::statement("fire", FIRE_PLAIN))

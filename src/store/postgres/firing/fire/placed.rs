@@ -9,16 +9,16 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row as _};
 
 use super::batch::FiringColumns;
-use super::ranges::{Open, Ranges};
+use super::ranges::{BatchRanges, OpenRange};
 use super::statements::LOCK_DUE;
-use super::{FiredRow, Order};
+use super::{FiredRow, FiringOrder};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::placing::{OverlapState, Placed};
+use crate::store::sql::placing::{OverlapState, PlacedTicks};
 use crate::store::{Fence, Firing, StoreErrorKind, TickJob};
 
 const INSERT: &str = "
@@ -49,16 +49,16 @@ struct DueSchedule {
     host: HostKey,
     max_attempts: i16,
     standing: OverlapState,
-    open: Option<Open>,
+    open: Option<OpenRange>,
 }
 
 /// A shard whose fence holds, and one of its due schedules, if there is one.
-struct Locked {
+struct LockedShard {
     shard: ShardId,
     due: Option<DueSchedule>,
 }
 
-impl FromRow<'_, PgRow> for Locked {
+impl FromRow<'_, PgRow> for LockedShard {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         let shard = row.try_get("led")?;
         let place: Option<i64> = row.try_get("place")?;
@@ -78,7 +78,7 @@ impl DueSchedule {
         let reason: Option<String> = row.try_get("open_reason")?;
         let open = |reason| {
             let (id, last) = (row.try_get("open_skip")?, row.try_get("open_last")?);
-            Ok::<_, sqlx::Error>(Open::Stored { id, reason, last })
+            Ok::<_, sqlx::Error>(OpenRange::Stored { id, reason, last })
         };
         Ok(Self {
             place,
@@ -101,7 +101,7 @@ struct PlacedRows<'a> {
     advanced: Vec<(DueSchedule, &'a Firing)>,
     /// The jobs, each with the index of its schedule in `advanced`, and `true` if it starts now.
     jobs: Vec<(usize, TickJob, bool)>,
-    ranges: Ranges,
+    ranges: BatchRanges,
     overlapped: u64,
 }
 
@@ -109,13 +109,13 @@ struct PlacedRows<'a> {
 /// result, and the number of jobs that became skips.
 pub(super) async fn fire(
     connection: &mut PgConnection,
-    order: &Order,
+    order: &FiringOrder,
     fences: &[Fence],
     firings: &[(i64, &Firing)],
 ) -> SqlResult<(Vec<FiredRow>, u64)> {
     let of_places: HashMap<i64, &Firing> = firings.iter().copied().collect();
     let (mut plan, mut rows) = (PlacedRows::default(), Vec::with_capacity(firings.len()));
-    for Locked { shard, due } in lock(connection, order, fences, firings).await? {
+    for LockedShard { shard, due } in lock(connection, order, fences, firings).await? {
         let Some(due) = due else {
             rows.push(FiredRow { shard, place: None, job: None, starts: false, ticket: None });
             continue;
@@ -132,10 +132,10 @@ pub(super) async fn fire(
 
 async fn lock(
     connection: &mut PgConnection,
-    order: &Order,
+    order: &FiringOrder,
     fences: &[Fence],
     firings: &[(i64, &Firing)],
-) -> SqlResult<Vec<Locked>> {
+) -> SqlResult<Vec<LockedShard>> {
     let batch = FiringColumns::new(firings);
     let query = sqlx::query_as(faults::statement("lock", LOCK_DUE))
         .bind(column(fences, |fence| fence.shard))
@@ -152,7 +152,7 @@ async fn lock(
 
 impl<'a> PlacedRows<'a> {
     fn add(&mut self, mut due: DueSchedule, firing: &'a Firing) {
-        let Placed { jobs, skips, overlapped } = due.standing.fire(firing);
+        let PlacedTicks { jobs, skips, overlapped } = due.standing.fire(firing);
         self.overlapped += overlapped;
         let (place, of) = (self.advanced.len(), (due.account, due.schedule));
         let mut jobs = jobs.into_iter().peekable();
@@ -212,8 +212,8 @@ impl<'a> PlacedRows<'a> {
         let ids = ranges.write(connection).await?;
         let open = |due: &DueSchedule| match &due.open {
             None => None,
-            Some(Open::Stored { id, .. }) => Some(*id),
-            Some(Open::New(place)) => ids[*place],
+            Some(OpenRange::Stored { id, .. }) => Some(*id),
+            Some(OpenRange::New(place)) => ids[*place],
         };
         let query = sqlx::query(ADVANCE)
             .bind(column(&advanced, |(due, _)| due.shard))

@@ -33,7 +33,7 @@ const BEGIN: &str = "
 
 /// The open range of a schedule: its newest one, which may be extended.
 #[derive(Clone)]
-pub(super) enum Open {
+pub(super) enum OpenRange {
     /// It is in the store.
     Stored { id: i64, reason: String, last: Timestamp },
     /// It is in this batch, at this index.
@@ -41,7 +41,7 @@ pub(super) enum Open {
 }
 
 /// A range of this batch.
-struct Range {
+struct BatchRange {
     account: AccountId,
     schedule: ScheduleId,
     ticks: TickRange,
@@ -52,35 +52,35 @@ struct Range {
 
 /// The ranges of a batch.
 #[derive(Default)]
-pub(super) struct Ranges(Vec<Range>);
+pub(super) struct BatchRanges(Vec<BatchRange>);
 
-impl Ranges {
+impl BatchRanges {
     /// Adds skipped ticks of a schedule after its open range. Returns the range that they are in,
     /// which is the open one now.
     pub(super) fn add(
         &mut self,
         (account, schedule): (AccountId, ScheduleId),
-        open: Option<Open>,
+        open: Option<OpenRange>,
         ticks: TickRange,
         reason: SkipReason,
-    ) -> Open {
+    ) -> OpenRange {
         let mut extends = None;
         match open {
-            Some(Open::New(place)) if self.goes_on(place, ticks, reason) => {
+            Some(OpenRange::New(place)) if self.goes_on(place, ticks, reason) => {
                 let range = &mut self.0[place].ticks;
                 range.last = ticks.last;
                 range.count = range.count.saturating_add(ticks.count);
-                return Open::New(place);
+                return OpenRange::New(place);
             }
-            Some(Open::Stored { id, reason: stored, last })
+            Some(OpenRange::Stored { id, reason: stored, last })
                 if stored == reason.as_str() && last < ticks.first =>
             {
                 extends = Some(id);
             }
             _ => {}
         }
-        self.0.push(Range { account, schedule, ticks, reason, extends });
-        Open::New(self.0.len() - 1)
+        self.0.push(BatchRange { account, schedule, ticks, reason, extends });
+        OpenRange::New(self.0.len() - 1)
     }
 
     fn goes_on(&self, place: usize, ticks: TickRange, reason: SkipReason) -> bool {
@@ -91,10 +91,11 @@ impl Ranges {
     /// Writes the ranges. Returns their ids, in the same order.
     pub(super) async fn write(self, connection: &mut PgConnection) -> SqlResult<Vec<Option<i64>>> {
         let extended = extend(connection, &self.0).await?;
-        let is_extended = |range: &Range| range.extends.is_some_and(|id| extended.contains(&id));
-        let new: Vec<&Range> = self.0.iter().filter(|range| !is_extended(range)).collect();
+        let is_extended =
+            |range: &BatchRange| range.extends.is_some_and(|id| extended.contains(&id));
+        let new: Vec<&BatchRange> = self.0.iter().filter(|range| !is_extended(range)).collect();
         let begun = begin(connection, &new).await?;
-        let id = |range: &Range| match is_extended(range) {
+        let id = |range: &BatchRange| match is_extended(range) {
             true => range.extends,
             false => begun.get(&(range.schedule, range.ticks.first)).copied(),
         };
@@ -103,7 +104,7 @@ impl Ranges {
 }
 
 /// Extends stored ranges. Returns the ids of those that were extended.
-async fn extend(connection: &mut PgConnection, ranges: &[Range]) -> SqlResult<HashSet<i64>> {
+async fn extend(connection: &mut PgConnection, ranges: &[BatchRange]) -> SqlResult<HashSet<i64>> {
     let extended = ranges.iter().filter_map(|range| Some((range.extends?, range.ticks)));
     let extended: Vec<(i64, TickRange)> = extended.collect();
     if extended.is_empty() {
@@ -119,7 +120,7 @@ async fn extend(connection: &mut PgConnection, ranges: &[Range]) -> SqlResult<Ha
 
 async fn begin(
     connection: &mut PgConnection,
-    ranges: &[&Range],
+    ranges: &[&BatchRange],
 ) -> SqlResult<HashMap<(ScheduleId, Timestamp), i64>> {
     if ranges.is_empty() {
         return Ok(HashMap::new());

@@ -35,11 +35,11 @@ const GROUP: usize = 64;
 const ROWS: usize = 64;
 
 /// Sends a caller the failure of the transaction, or the result of its own work if there is none.
-type Answer = Box<dyn FnOnce(Option<Fault>) + Send>;
+type WriteAnswer = Box<dyn FnOnce(Option<Fault>) + Send>;
 
 struct WorkResult {
     succeeded: bool,
-    answer: Answer,
+    answer: WriteAnswer,
 }
 
 type RunWork = Box<
@@ -74,7 +74,7 @@ impl SqliteWriter {
         connection: SqliteConnection,
     ) -> io::Result<Self> {
         let (queue, works) = mpsc::channel(QUEUE);
-        let seat = Seat { options, connection: Some(connection) };
+        let seat = WritingConnection { options, connection: Some(connection) };
         let told = tasks.clone();
         tasks.spawn_apart(TaskKind::Writer, || run(told, seat, works))?;
         Ok(Self { queue })
@@ -94,7 +94,7 @@ impl SqliteWriter {
                     Err(fault) => Err(fault),
                 };
                 let succeeded = outcome.is_ok();
-                let answer: Answer = Box::new(move |fault| {
+                let answer: WriteAnswer = Box::new(move |fault| {
                     // The caller may have gone away.
                     let _ = sender.send(outcome.and_then(|value| fault.map_or(Ok(value), Err)));
                 });
@@ -109,7 +109,7 @@ impl SqliteWriter {
     }
 }
 
-async fn run(tasks: Tasks, mut seat: Seat, mut works: mpsc::Receiver<QueuedWork>) {
+async fn run(tasks: Tasks, mut seat: WritingConnection, mut works: mpsc::Receiver<QueuedWork>) {
     let mut taken = Vec::with_capacity(GROUP);
     loop {
         let count = tokio::select! {
@@ -132,22 +132,22 @@ async fn run(tasks: Tasks, mut seat: Seat, mut works: mpsc::Receiver<QueuedWork>
 }
 
 /// The writing connection, which is opened again whenever its state is unknown.
-struct Seat {
+struct WritingConnection {
     options: SqliteConnectOptions,
     connection: Option<SqliteConnection>,
 }
 
 /// The end of a piece of work within the transaction.
-enum Step {
+enum WorkStep {
     /// It waits for the commit.
-    Kept(Answer),
+    Kept(WriteAnswer),
     /// It was rolled back alone.
     Undone,
     /// The transaction is lost, with all work before it.
     Broken,
 }
 
-impl Seat {
+impl WritingConnection {
     /// Moves work from `waiting` into one transaction until that has [`ROWS`] rows or a piece of
     /// work breaks it.
     async fn transact(&mut self, waiting: &mut VecDeque<QueuedWork>) {
@@ -170,9 +170,9 @@ impl Seat {
         {
             rows += work.rows;
             match step(connection, work, alone).await {
-                Step::Kept(answer) => kept.push(answer),
-                Step::Undone => {}
-                Step::Broken => {
+                WorkStep::Kept(answer) => kept.push(answer),
+                WorkStep::Undone => {}
+                WorkStep::Broken => {
                     let message = "rolled back together with a write that broke the transaction";
                     failure = Some(Fault::new(StoreErrorKind::Unavailable, message));
                     break;
@@ -211,20 +211,20 @@ impl Seat {
 
 /// Runs one piece of work. `alone` is `true` if nothing else is in the transaction, so that no
 /// savepoint is needed to roll it back alone.
-async fn step(connection: &mut SqliteConnection, work: QueuedWork, alone: bool) -> Step {
+async fn step(connection: &mut SqliteConnection, work: QueuedWork, alone: bool) -> WorkStep {
     if !alone && let Err(fault) = execute(connection, "SAVEPOINT work").await {
         ((work.run)(Err(fault)).await.answer)(None);
-        return Step::Broken;
+        return WorkStep::Broken;
     }
     let done = AssertUnwindSafe((work.run)(Ok(connection))).catch_unwind().await;
     let answer = match done {
-        Ok(WorkResult { succeeded: true, answer }) if alone => return Step::Kept(answer),
+        Ok(WorkResult { succeeded: true, answer }) if alone => return WorkStep::Kept(answer),
         Ok(WorkResult { succeeded: true, answer }) => {
             match execute(connection, "RELEASE work").await {
-                Ok(()) => return Step::Kept(answer),
+                Ok(()) => return WorkStep::Kept(answer),
                 Err(fault) => {
                     answer(Some(fault));
-                    return Step::Broken;
+                    return WorkStep::Broken;
                 }
             }
         }
@@ -243,15 +243,15 @@ async fn step(connection: &mut SqliteConnection, work: QueuedWork, alone: bool) 
 
 /// Rolls back what a piece of work has written. A failure such as a full disk may already have
 /// rolled back the whole transaction, and the savepoint with it.
-async fn undo(connection: &mut SqliteConnection, alone: bool) -> Step {
+async fn undo(connection: &mut SqliteConnection, alone: bool) -> WorkStep {
     if alone {
-        return Step::Broken;
+        return WorkStep::Broken;
     }
     let undone = async {
         execute(connection, "ROLLBACK TO work").await?;
         execute(connection, "RELEASE work").await
     };
-    if undone.await.is_ok() { Step::Undone } else { Step::Broken }
+    if undone.await.is_ok() { WorkStep::Undone } else { WorkStep::Broken }
 }
 
 async fn execute(connection: &mut SqliteConnection, sql: &'static str) -> SqlResult<()> {

@@ -6,8 +6,8 @@ use punctual::domain::{ChannelId, DeliveryId};
 use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
-    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, Relayed, StoredChannel,
-    StoredPreference, TryAllowed, TryEnd,
+    NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, RelayResult,
+    StoredChannel, StoredPreference, TryAllowed, TryEnd,
 };
 
 use super::*;
@@ -60,8 +60,8 @@ flaky! { PreferenceStore:
 flaky! { AlertStore:
     fn alert_work(&self, now: Timestamp) -> AlertWork;
     // A repeated call is the next pass, which follows anyway.
-    fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> Relayed
-        => |lost, again| both(lost, again, |lost: Relayed, again: Relayed| Relayed {
+    fn relay(&self, now: Timestamp, limit: u32, rules: &GroupingRules) -> RelayResult
+        => |lost, again| both(lost, again, |lost: RelayResult, again: RelayResult| RelayResult {
             events: lost.events + again.events,
             planned: lost.planned + again.planned,
             merged: lost.merged + again.merged,

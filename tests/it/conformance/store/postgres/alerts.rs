@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use punctual::domain::job::JobStatus;
-use punctual::store::{Claimed, Completion, End, Fate, UpkeepStore};
+use punctual::store::{AttemptEnd, Claimed, Completion, CompletionResult, UpkeepStore};
 use sqlx::Connection;
 use sqlx::types::Uuid;
 use tokio::time::timeout;
@@ -28,7 +28,7 @@ async fn running(w: &World) -> Claimed {
 }
 
 fn fails(w: &World, claimed: &Claimed) -> Completion {
-    w.completion(claimed, None, End::Failed(failure()))
+    w.completion(claimed, None, AttemptEnd::Failed(failure()))
 }
 
 /// A commit starts again if another session has changed the job. It raises the events of its second
@@ -40,10 +40,10 @@ async fn a_commit_that_begins_again_raises_its_events_once() {
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
     let mut raised = 0;
     for (change, fate, events) in [
-        (TOUCHED, Fate::Applied(JobStatus::Failed), 1),
-        (STOPPED, Fate::Applied(JobStatus::Failed), 1),
-        (CANCELLED, Fate::Applied(JobStatus::Failed), 0),
-        (NEXT_ATTEMPT, Fate::Lost, 0),
+        (TOUCHED, CompletionResult::Applied(JobStatus::Failed), 1),
+        (STOPPED, CompletionResult::Applied(JobStatus::Failed), 1),
+        (CANCELLED, CompletionResult::Applied(JobStatus::Failed), 0),
+        (NEXT_ATTEMPT, CompletionResult::Lost, 0),
     ] {
         let claimed = running(&w).await;
         let mut changed = holder.begin().await.expect("begin");
@@ -60,7 +60,7 @@ async fn a_commit_that_begins_again_raises_its_events_once() {
         changed.commit().await.expect("commit");
         let mut committed = committed.await;
         // On a slow machine the commit has given up waiting.
-        while committed.fates == [Fate::Busy] {
+        while committed.fates == [CompletionResult::Busy] {
             assert_eq!(committed.events, 0);
             committed = commit(end.clone()).await.expect("commit");
         }
@@ -84,7 +84,7 @@ async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
     }
     let batch = [fails(&w, &claimed)];
     let committed = w.store.commit(minute(2), &batch).await.expect("commit");
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed)]);
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Failed)]);
     assert_eq!(committed.events, 1);
 }
 
@@ -106,12 +106,18 @@ async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
         run(&mut hold, &format!("SELECT FROM {table} = '{id}' FOR UPDATE")).await;
         let batch = [fails(&w, &free), fails(&w, &held)];
         let committed = w.store.commit(minute(2), &batch).await.expect("commit");
-        assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed), Fate::Busy]);
+        assert_eq!(
+            committed.fates,
+            [CompletionResult::Applied(JobStatus::Failed), CompletionResult::Busy]
+        );
         assert_eq!(committed.events, 1);
         hold.rollback().await.expect("roll back");
         let committed = w.store.commit(minute(2), &batch).await;
         let committed = committed.expect("commit");
-        assert_eq!(committed.fates, [Fate::Lost, Fate::Applied(JobStatus::Failed)]);
+        assert_eq!(
+            committed.fates,
+            [CompletionResult::Lost, CompletionResult::Applied(JobStatus::Failed)]
+        );
         assert_eq!(committed.events, 1);
     }
     assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, 4);

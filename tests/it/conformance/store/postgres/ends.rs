@@ -2,7 +2,7 @@
 
 use punctual::domain::job::JobStatus;
 use punctual::domain::outcome::{ErrorCode, Failure};
-use punctual::store::{Completion, End, Fate, SharedStore};
+use punctual::store::{AttemptEnd, Completion, CompletionResult, SharedStore};
 use sqlx::Connection;
 
 use super::super::world::minute;
@@ -15,7 +15,7 @@ fn failed() -> Failure {
     Failure { code: ErrorCode::Timeout, message: "late".into(), retryable: true }
 }
 
-async fn commit(store: SharedStore, ends: [Completion; 1]) -> Vec<Fate> {
+async fn commit(store: SharedStore, ends: [Completion; 1]) -> Vec<CompletionResult> {
     store.commit(minute(2), &ends).await.expect("commit").fates
 }
 
@@ -26,18 +26,18 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
-    let fails = || End::Failed(failed());
-    let retries = || End::Retry(failed(), minute(9));
+    let fails = || AttemptEnd::Failed(failed());
+    let retries = || AttemptEnd::Retry(failed(), minute(9));
     let cases = [
-        (CANCELLED, End::Succeeded, Fate::Applied(JobStatus::Success), 0),
-        (STOPPED, retries(), Fate::Applied(JobStatus::Failed), 0),
-        (CANCELLED, retries(), Fate::Applied(JobStatus::Failed), 0),
-        (TOUCHED, retries(), Fate::Applied(JobStatus::Pending), 0),
-        (TOUCHED, fails(), Fate::Applied(JobStatus::Failed), 1),
-        (STOPPED, fails(), Fate::Applied(JobStatus::Failed), 1),
-        (RELEASED, fails(), Fate::Lost, 0),
-        (CLAIMED_BY_OTHER, End::Succeeded, Fate::Lost, 0),
-        (NEXT_ATTEMPT, retries(), Fate::Lost, 0),
+        (CANCELLED, AttemptEnd::Succeeded, CompletionResult::Applied(JobStatus::Success), 0),
+        (STOPPED, retries(), CompletionResult::Applied(JobStatus::Failed), 0),
+        (CANCELLED, retries(), CompletionResult::Applied(JobStatus::Failed), 0),
+        (TOUCHED, retries(), CompletionResult::Applied(JobStatus::Pending), 0),
+        (TOUCHED, fails(), CompletionResult::Applied(JobStatus::Failed), 1),
+        (STOPPED, fails(), CompletionResult::Applied(JobStatus::Failed), 1),
+        (RELEASED, fails(), CompletionResult::Lost, 0),
+        (CLAIMED_BY_OTHER, AttemptEnd::Succeeded, CompletionResult::Lost, 0),
+        (NEXT_ATTEMPT, retries(), CompletionResult::Lost, 0),
     ];
     let each_way = cases.into_iter().flat_map(|case| [(case.clone(), true), (case, false)]);
     for ((change, end, fate, failures), told) in each_way {
@@ -56,7 +56,7 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
         changed.commit().await.expect("commit");
         let mut fates = committed.await;
         // On a slow machine the commit has given up waiting.
-        while fates == [Fate::Busy] {
+        while fates == [CompletionResult::Busy] {
             fates = commit(store.clone(), ends.clone()).await;
         }
         assert_eq!(fates, [fate], "{change}");
@@ -74,7 +74,7 @@ async fn no_retry_slips_through_the_deletion_of_its_schedule() {
     let claimed = w.claim(minute(1), &[job]).await.remove(0);
     let mut held = holder.begin().await.expect("begin");
     run(&mut held, "SELECT FROM runs FOR UPDATE").await;
-    let ends = [w.completion(&claimed, None, End::Retry(failed(), minute(9)))];
+    let ends = [w.completion(&claimed, None, AttemptEnd::Retry(failed(), minute(9)))];
     let committed = w.spawn(commit(w.store.clone(), ends.clone()));
     until_one_waits(&mut beside).await;
     let (store, write) = (w.store.clone(), w.write(minute(2)));
@@ -83,7 +83,7 @@ async fn no_retry_slips_through_the_deletion_of_its_schedule() {
     held.rollback().await.expect("roll back");
     deleted.await.expect("delete");
     // On a slow machine the commit has given up waiting.
-    if committed.await == [Fate::Busy] {
+    if committed.await == [CompletionResult::Busy] {
         commit(w.store.clone(), ends).await;
     }
     assert_eq!(w.status(job).await, JobStatus::Failed, "it is not tried again");

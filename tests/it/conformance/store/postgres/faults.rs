@@ -10,7 +10,9 @@ use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::runtime::{TaskKind, Tasks};
 use punctual::store::postgres::{PostgresSettings, PostgresStore};
-use punctual::store::{AccountStore, End, Fate, ScheduleStore, StoreErrorKind, UpkeepStore};
+use punctual::store::{
+    AccountStore, AttemptEnd, CompletionResult, ScheduleStore, StoreErrorKind, UpkeepStore,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -227,7 +229,7 @@ async fn callers_that_disconnect_spoil_no_connection() {
             7 => {
                 let job = w.manual_job(id, minute(1)).await;
                 let claimed = w.claim(minute(1), &[job]).await;
-                let ends = claimed.iter().map(|one| w.completion(one, None, End::Succeeded));
+                let ends = claimed.iter().map(|one| w.completion(one, None, AttemptEnd::Succeeded));
                 let ends: Vec<_> = ends.collect();
                 abandon(polls, w.store.commit(minute(1), &ends)).await;
             }
@@ -266,7 +268,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     w.store.prepare(minute(1)).await.expect("the day");
     run(&mut beside, "ALTER TABLE jobs ADD CONSTRAINT good CHECK (response <> 'bad')").await;
     let end = |number: usize, body: &[u8]| {
-        w.completion(&claimed[number], Some(answered(200, body)), End::Succeeded)
+        w.completion(&claimed[number], Some(answered(200, body)), AttemptEnd::Succeeded)
     };
     let batch = [end(0, b"good"), end(1, b"bad"), end(2, b"good")];
     let error = w.store.commit(minute(2), &batch).await.expect_err("a bad row");
@@ -276,7 +278,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     }
     assert_eq!(w.read(id).await.last_run_at, None);
     let committed = w.commit(minute(2), &[batch[0].clone(), batch[2].clone()]).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success); 2]);
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success); 2]);
     let mut nul = w.new_schedule();
     nul.name = "a\0b".into();
     let refused =

@@ -8,8 +8,8 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    Claimed, End, Fate, Fired, Firing, Grants, NewKey, Reservation, Reserved, SETTLED, TickRange,
-    Wanted,
+    AttemptEnd, Claimed, CompletionResult, Fired, Firing, JobGrants, NewKey, Reservation, Reserved,
+    SETTLED, TickRange, WantedJobs,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -178,7 +178,7 @@ async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
     let mut hold = other.begin().await.expect("begin");
     run(&mut hold, "LOCK TABLE runs, executors, ONLY jobs, ONLY attempts IN ACCESS EXCLUSIVE MODE")
         .await;
-    let end = [w.completion(ended, None, End::Succeeded)];
+    let end = [w.completion(ended, None, AttemptEnd::Succeeded)];
     let (claim, claimed) = (w.claim_at(minute(2)), [waits]);
     let release = async {
         live_for(MOMENT).await;
@@ -193,18 +193,24 @@ async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
     assert_eq!(claimed.expect("claim").taken.len(), 1);
     renewed.expect("renew");
     let fates = committed.expect("commit").fates;
-    assert_eq!(fates, [Fate::Applied(JobStatus::Success)]);
+    assert_eq!(fates, [CompletionResult::Applied(JobStatus::Success)]);
 }
 
 /// Commits two ends twice. The rows of the second end are locked, so it is busy both times. Then
 /// releases the lock.
 async fn commit_around(w: &World, ends: &[&Claimed; 2], hold: Transaction<'_, Postgres>) {
-    let batch = ends.map(|claimed| w.completion(claimed, None, End::Succeeded));
+    let batch = ends.map(|claimed| w.completion(claimed, None, AttemptEnd::Succeeded));
     let committed = w.commit(minute(2), &batch).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success), Fate::Busy]);
+    assert_eq!(
+        committed.fates,
+        [CompletionResult::Applied(JobStatus::Success), CompletionResult::Busy]
+    );
     let again = timeout(MOMENT, w.store.commit(minute(2), &batch)).await;
     let again = again.expect("after one lock timeout").expect("commit");
-    assert_eq!((again.fates, again.tickets.len()), (vec![Fate::Lost, Fate::Busy], 0));
+    assert_eq!(
+        (again.fates, again.tickets.len()),
+        (vec![CompletionResult::Lost, CompletionResult::Busy], 0)
+    );
     assert_eq!(w.status(ends[1].job).await, JobStatus::Running, "nothing of it is written");
     hold.rollback().await.expect("roll back");
 }
@@ -217,9 +223,12 @@ async fn others_are_committed_and_the_held_job_when_it_is_free() {
     let mut other = database.beside().await;
     let hold = hold_job(&mut other, held.job).await;
     commit_around(&w, &[free, held], hold).await;
-    let end = w.completion(held, None, End::Failed(failure()));
+    let end = w.completion(held, None, AttemptEnd::Failed(failure()));
     let committed = w.commit(minute(3), &[end.clone(), end]).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Failed), Fate::Lost]);
+    assert_eq!(
+        committed.fates,
+        [CompletionResult::Applied(JobStatus::Failed), CompletionResult::Lost]
+    );
     assert_eq!(w.read(held.schedule).await.consecutive_failures, 1, "counted once");
 }
 
@@ -231,8 +240,8 @@ async fn others_are_committed_and_those_of_a_held_schedule_when_it_is_free() {
     let mut other = database.beside().await;
     let hold = hold_state(&mut other, held.schedule).await;
     commit_around(&w, &[&free, &held], hold).await;
-    let committed = w.commit(minute(3), &[w.completion(&held, None, End::Succeeded)]).await;
-    assert_eq!(committed.fates, [Fate::Applied(JobStatus::Success)]);
+    let committed = w.commit(minute(3), &[w.completion(&held, None, AttemptEnd::Succeeded)]).await;
+    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success)]);
     assert!(w.read(held.schedule).await.last_run_at.is_some());
 }
 
@@ -249,7 +258,8 @@ async fn an_active_job_ends_when_the_one_behind_it_is_free() {
     let mut other = database.beside().await;
     let hold = hold_job(&mut other, behind).await;
     commit_around(&w, &[&free, &active], hold).await;
-    let committed = w.commit(minute(3), &[w.completion(&active, None, End::Succeeded)]).await;
+    let committed =
+        w.commit(minute(3), &[w.completion(&active, None, AttemptEnd::Succeeded)]).await;
     assert_eq!(committed.tickets.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [behind]);
     assert_eq!(w.claim(minute(3), &[behind]).await.len(), 1, "it follows");
 }
@@ -263,9 +273,9 @@ async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
     let mut other = database.beside().await;
     let account = uuid(w.account.to_bytes());
     let hold = hold(&mut other, &format!("account_months WHERE account_id = '{account}'")).await;
-    let wanted = both.map(|account| Wanted { account, quota: 9, jobs: 1 });
+    let wanted = both.map(|account| WantedJobs { account, quota: 9, jobs: 1 });
     let reserve = async || {
-        let Grants { granted, held } =
+        let JobGrants { granted, held } =
             w.store.reserve_jobs(minute(1), 0, &wanted).await.expect("ask");
         (granted.iter().map(|granted| granted.account).collect::<Vec<_>>(), held)
     };
@@ -303,7 +313,7 @@ async fn a_busy_counter_is_granted_to_its_waiters() {
     });
     let waits = async {
         live_for(AT_ONCE).await;
-        let wanted = Wanted { account: w.account, quota: 99, jobs: 1 };
+        let wanted = WantedJobs { account: w.account, quota: 99, jobs: 1 };
         for _ in 0..5 {
             let granted = w.store.await_jobs(minute(1), 0, &wanted).await.expect("ask");
             assert_eq!(granted.map(|granted| granted.jobs), Some(1));

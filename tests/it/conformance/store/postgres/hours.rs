@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use punctual::domain::JobId;
 use punctual::domain::hours::AccountHour;
-use punctual::store::{Cancelled, End, Fate, NewJob};
+use punctual::store::{AttemptEnd, Cancelled, CompletionResult, NewJob};
 use tokio::time::timeout;
 
 use super::held::{hold, running};
@@ -29,10 +29,10 @@ async fn a_held_hour_delays_no_end() {
     };
     let mut end = async || {
         let job = jobs.remove(0);
-        let end = w.completion(&job, None, End::Succeeded);
+        let end = w.completion(&job, None, AttemptEnd::Succeeded);
         let committed =
             timeout(PATIENCE, w.commit(minute(2), &[end])).await.expect("no wait for the held row");
-        assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+        assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
         job.job
     };
     end().await;
@@ -80,9 +80,9 @@ async fn rows_are_replaced_before_they_have_many_versions() {
         let job = NewJob { id: JobId::new(minute(1), random), schedule };
         w.store.create_job(&w.write(minute(1)), &job, None).await.expect("create");
         let claimed = w.claim(at, &[job.id]).await.remove(0);
-        let end = w.completion(&claimed, None, End::Succeeded);
+        let end = w.completion(&claimed, None, AttemptEnd::Succeeded);
         let committed = w.commit(at, &[end]).await;
-        assert!(matches!(committed.fates[..], [Fate::Applied(_)]), "{committed:?}");
+        assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
         let rows = sqlx::query_scalar("SELECT succeeded FROM account_hours ORDER BY slot");
         rows.fetch_all(&mut beside).await.expect("read")
     };

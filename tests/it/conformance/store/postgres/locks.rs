@@ -6,7 +6,8 @@ use punctual::domain::JobId;
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
 use punctual::store::{
-    Cancelled, Change, Changed, Claim, End, Fence, Fired, Firing, SharedStore, StoreErrorKind,
+    AttemptEnd, Cancelled, Claim, Fence, Fired, Firing, ScheduleChangeResult, ScheduleState,
+    SharedStore, StoreErrorKind,
 };
 use sqlx::{Connection, PgConnection};
 use tokio::time::timeout;
@@ -274,7 +275,7 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let [locked, free] = [w.schedule().await, w.schedule().await];
-    let change = Change { name: "other".into(), ..w.change(locked).await };
+    let change = ScheduleState { name: "other".into(), ..w.change(locked).await };
     let firings = [w.firing(locked).await];
     let mut holder = database.beside().await;
     let mut held = holder.begin().await.expect("begin");
@@ -298,7 +299,7 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
     timeout(Duration::from_secs(10), waits).await.expect("bounded waits");
     held.rollback().await.expect("roll back");
     let changed = w.store.change_schedule(&w.write(minute(1)), locked, &change).await;
-    assert_eq!(changed.expect("change"), Changed::Done(vec![]));
+    assert_eq!(changed.expect("change"), ScheduleChangeResult::Done(vec![]));
 }
 
 /// Operations that take several locks run concurrently, many times. No deadlock may occur, and no
@@ -318,7 +319,7 @@ async fn no_transactions_wait_in_a_circle() {
             firings.push(w.firing(*id).await);
         }
         let claimed = w.claim(minute(round + 1), &jobs).await;
-        let end = |c| w.completion(c, None, End::Succeeded);
+        let end = |c| w.completion(c, None, AttemptEnd::Succeeded);
         let backwards: Vec<_> = claimed.iter().rev().map(end).collect();
         let now = minute(round + 2);
         let deletes = async {

@@ -1,6 +1,6 @@
 //! Lookups by key, whatever the statistics say.
 
-use punctual::store::End;
+use punctual::store::AttemptEnd;
 use sqlx::PgConnection;
 
 use super::super::world::{minute, soon};
@@ -31,7 +31,7 @@ async fn a_job_is_found_by_its_key_although_the_table_seems_to_be_empty() {
     )
     .await;
     run(&mut beside, "SELECT pg_stat_reset()").await;
-    w.run(at, job, End::Succeeded).await;
+    w.run(at, job, AttemptEnd::Succeeded).await;
     until("the lookups are counted", async || {
         (scans(&mut beside, "runs_pkey").await > 0).then_some(())
     })

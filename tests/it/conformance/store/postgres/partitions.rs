@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use punctual::domain::job::Trigger;
 use punctual::domain::{JobId, Timestamp};
-use punctual::store::{End, Firing, StoreErrorKind, TickJob, UpkeepStore};
+use punctual::store::{AttemptEnd, Firing, StoreErrorKind, TickJob, UpkeepStore};
 use sqlx::PgConnection;
 
 use super::super::world::{World, every_job, minute, soon};
@@ -59,7 +59,7 @@ async fn a_day_that_is_missing_is_made() {
     let firing = Firing { jobs: jobs.clone(), ..w.firing(id).await };
     assert_eq!(w.fire(soon(minute(1)), &[firing]).await.tickets.len(), 3);
     for job in &jobs {
-        w.run(minute(2), job.id, End::Succeeded).await;
+        w.run(minute(2), job.id, AttemptEnd::Succeeded).await;
     }
     let by_hand = w.manual_job(id, minute(0).plus(DAY * 99)).await;
     assert_eq!(w.listed(&every_job()).await[0], by_hand);
@@ -83,7 +83,7 @@ async fn days_that_are_over_are_dropped_whole() {
     for day in [0, 1, 3] {
         let at = minute(1).plus(DAY * day);
         let job = w.manual_job(id, at).await;
-        w.run(at, job, End::Succeeded).await;
+        w.run(at, job, AttemptEnd::Succeeded).await;
         jobs.push(job);
     }
     let mut beside = database.beside().await;
@@ -104,7 +104,7 @@ async fn a_day_whose_job_ended_late_stays_and_is_looked_through_again_hours_late
     let database = Database::migrated().await;
     let (w, store, now) = aged(&database, 40).await;
     let job = w.manual_job(w.schedule().await, minute(1)).await;
-    w.run(now.minus(DAY), job, End::Succeeded).await;
+    w.run(now.minus(DAY), job, AttemptEnd::Succeeded).await;
     let before = now.minus(DAY * 36);
     assert_eq!(store.prune(before, 9).await.expect("prune").days, 0);
     let mut beside = database.beside().await;
@@ -120,10 +120,10 @@ async fn a_day_with_an_unfinished_job_or_a_reader_stays() {
     let (w, store, now) = aged(&database, 40).await;
     let id = w.schedule().await;
     let [done, waiting] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
-    w.run(minute(1), done, End::Succeeded).await;
+    w.run(minute(1), done, AttemptEnd::Succeeded).await;
     assert_eq!(store.prune(now, 9).await.expect("prune").jobs, 1);
     assert_eq!(w.listed(&every_job()).await, [waiting]);
-    w.run(minute(2), waiting, End::Succeeded).await;
+    w.run(minute(2), waiting, AttemptEnd::Succeeded).await;
     let mut reader = database.beside().await;
     let mut beside = database.beside().await;
     for (table, left) in [("attempts", 1), ("jobs", 0)] {

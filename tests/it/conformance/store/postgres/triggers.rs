@@ -1,7 +1,7 @@
 //! Jobs triggered while another transaction changes their schedule or account.
 
 use punctual::domain::ScheduleId;
-use punctual::store::{NewJob, Result, StoreErrorKind, Triggered};
+use punctual::store::{NewJob, Result, StoreErrorKind, TriggerResult};
 use sqlx::Connection;
 use sqlx::types::Uuid;
 
@@ -10,7 +10,7 @@ use super::locks::{until_one_waits, until_so_many_wait};
 use super::world;
 use crate::harness::database::{Database, run};
 
-fn trigger(w: &World, schedule: ScheduleId) -> impl Future<Output = Result<Triggered>> {
+fn trigger(w: &World, schedule: ScheduleId) -> impl Future<Output = Result<TriggerResult>> {
     let (store, write) = (w.store.clone(), w.write(minute(1)));
     let job = NewJob { id: w.job_id(minute(1)), schedule };
     w.spawn(async move { store.create_job(&write, &job, None).await })
@@ -23,7 +23,7 @@ async fn triggered_beside(
     database: &Database,
     schedule: ScheduleId,
     statements: &[String],
-) -> Result<Triggered> {
+) -> Result<TriggerResult> {
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
     let mut changed = holder.begin().await.expect("begin");
     for statement in statements {
@@ -49,7 +49,7 @@ async fn a_schedule_that_is_being_deleted_is_not_found() {
     let entries = counted(&database, "audit_log").await;
     let delete = format!("DELETE FROM schedules WHERE id = '{}'", Uuid::from_bytes(id.to_bytes()));
     let triggered = triggered_beside(&w, &database, id, &[delete]).await.expect("an answer");
-    assert_eq!(triggered, Triggered::NoSuchSchedule);
+    assert_eq!(triggered, TriggerResult::NoSuchSchedule);
     assert_eq!(counted(&database, "runs").await, 0);
     assert_eq!(counted(&database, "audit_log").await, entries, "nothing was done");
 }
