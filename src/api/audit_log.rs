@@ -8,7 +8,7 @@ use super::authentication::ReadAccess;
 use super::openapi::{BadQuery, Usual};
 use super::paging::Paging;
 use super::query::QueryParameters;
-use super::reply::DataReply;
+use super::reply::Data;
 use super::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::audit::Action;
 use crate::domain::{AuditId, Timestamp};
@@ -75,7 +75,7 @@ impl From<AuditEntry> for AuditRecord {
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses(
-        (status = 200, description = "The page", body = DataReply<AuditLog>),
+        (status = 200, description = "The page", body = Data<AuditLog>),
         BadQuery,
         Usual,
     ),
@@ -84,14 +84,11 @@ pub(super) async fn list_audit_log(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     query: QueryParameters,
-) -> Result<DataReply<AuditLog>, ApiError> {
+) -> Result<Data<AuditLog>, ApiError> {
     let AuditPage { entries, has_more } = api.accounts.audit_log(account, &read(query)?).await?;
     let last = entries.last().filter(|_| has_more);
     let next_cursor = last.map(|last| cursor::after_audit_entry(last.id));
-    Ok(DataReply::of(AuditLog {
-        entries: entries.into_iter().map(Into::into).collect(),
-        next_cursor,
-    }))
+    Ok(Data::of(AuditLog { entries: entries.into_iter().map(Into::into).collect(), next_cursor }))
 }
 
 fn read(mut query: QueryParameters) -> Result<AuditQuery, FieldErrors> {

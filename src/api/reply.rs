@@ -8,19 +8,19 @@ use utoipa::ToSchema;
 
 /// `{"data": ..., "success": true}`.
 #[derive(Serialize, ToSchema)]
-pub struct DataReply<T> {
+pub struct Data<T> {
     data: T,
     success: bool,
 }
 
-impl<T> DataReply<T> {
+impl<T> Data<T> {
     /// Wraps `data` in the envelope.
     pub fn of(data: T) -> Self {
         Self { data, success: true }
     }
 }
 
-impl<T: Serialize> IntoResponse for DataReply<T> {
+impl<T: Serialize> IntoResponse for Data<T> {
     fn into_response(self) -> Response {
         json(StatusCode::OK, &self)
     }

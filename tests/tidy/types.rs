@@ -6,7 +6,7 @@ use crate::rust::{Kind, is_test_file, test_files, tokens};
 use crate::tree::{File, Finding, Tree};
 
 /// Words that may not be the whole name of a type, because they say nothing about it.
-const VAGUE: [&str; 134] = [
+const VAGUE: [&str; 132] = [
     "Aborts",
     "Addresses",
     "All",
@@ -34,8 +34,6 @@ const VAGUE: [&str; 134] = [
     "Copied",
     "Count",
     "Created",
-    "Data",
-    "Deleted",
     "Discovered",
     "Done",
     "Drop",

@@ -6,7 +6,7 @@ use super::record::ChannelRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::query::QueryParameters;
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::domain::field_errors::FieldErrors;
 use crate::domain::plan::ChannelType;
@@ -24,7 +24,7 @@ use crate::notifications::ChannelFilter;
         ("verified" = Option<bool>, Query, description = "Only verified channels (`true`) or unverified ones (`false`)"),
     ),
     responses(
-        (status = 200, description = "The channels", body = DataReply<Vec<ChannelRecord>>),
+        (status = 200, description = "The channels", body = Data<Vec<ChannelRecord>>),
         BadQuery,
         Usual,
     ),
@@ -33,9 +33,9 @@ pub(super) async fn list_channels(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     query: QueryParameters,
-) -> Result<DataReply<Vec<ChannelRecord>>, ApiError> {
+) -> Result<Data<Vec<ChannelRecord>>, ApiError> {
     let channels = api.notifications.channels(account, read(query)?).await?;
-    Ok(DataReply::of(channels.into_iter().map(ChannelRecord::from).collect()))
+    Ok(Data::of(channels.into_iter().map(ChannelRecord::from).collect()))
 }
 
 fn read(mut query: QueryParameters) -> Result<ChannelFilter, FieldErrors> {

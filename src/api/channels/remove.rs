@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::api::authentication::WriteAccess;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{Forbidden, NoSuchChannel, Usual};
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ChannelId;
 
@@ -27,7 +27,7 @@ pub(super) struct DeletedChannel {
     tag = "Notifications",
     params(("id" = String, Path, description = "The channel's id")),
     responses(
-        (status = 200, description = "The deleted channel", body = DataReply<DeletedChannel>),
+        (status = 200, description = "The deleted channel", body = Data<DeletedChannel>),
         Forbidden,
         NoSuchChannel,
         Usual,
@@ -37,7 +37,7 @@ pub(super) async fn delete_channel(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
-) -> Result<DataReply<DeletedChannel>, ApiError> {
+) -> Result<Data<DeletedChannel>, ApiError> {
     api.notifications.delete_channel(account, call, id).await?;
-    Ok(DataReply::of(DeletedChannel { id }))
+    Ok(Data::of(DeletedChannel { id }))
 }

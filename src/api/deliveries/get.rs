@@ -6,7 +6,7 @@ use super::record::DeliveryRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::DeliveryInPath;
 use crate::api::openapi::{NoSuchDelivery, Usual};
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 
 /// Get a delivery with its tries
@@ -16,7 +16,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Notifications",
     params(("id" = String, Path, description = "The delivery's id")),
     responses(
-        (status = 200, description = "The delivery", body = DataReply<DeliveryRecord>),
+        (status = 200, description = "The delivery", body = Data<DeliveryRecord>),
         NoSuchDelivery,
         Usual,
     ),
@@ -25,6 +25,6 @@ pub(super) async fn get_delivery(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     DeliveryInPath(id): DeliveryInPath,
-) -> Result<DataReply<DeliveryRecord>, ApiError> {
-    Ok(DataReply::of(api.notifications.delivery(account, id).await?.into()))
+) -> Result<Data<DeliveryRecord>, ApiError> {
+    Ok(Data::of(api.notifications.delivery(account, id).await?.into()))
 }

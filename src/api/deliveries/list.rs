@@ -9,7 +9,7 @@ use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::Paging;
 use crate::api::query::QueryParameters;
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::field_errors::FieldErrors;
@@ -51,7 +51,7 @@ pub(super) struct Deliveries {
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
     ),
     responses(
-        (status = 200, description = "The page", body = DataReply<Deliveries>),
+        (status = 200, description = "The page", body = Data<Deliveries>),
         BadQuery,
         Usual,
     ),
@@ -60,14 +60,14 @@ pub(super) async fn list_deliveries(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     query: QueryParameters,
-) -> Result<DataReply<Deliveries>, ApiError> {
+) -> Result<Data<Deliveries>, ApiError> {
     let (query, paging) = read(query)?;
     let page = match query {
         Some(query) => api.notifications.deliveries(account, &query).await?,
         None => DeliveryPage::default(),
     };
     let last = page.deliveries.last().filter(|_| page.has_more);
-    Ok(DataReply::of(Deliveries {
+    Ok(Data::of(Deliveries {
         next_cursor: last.map(|last| cursor::after_delivery(last.id)),
         deliveries: page.deliveries.into_iter().map(DeliveryRecord::from).collect(),
         page: paging.page,

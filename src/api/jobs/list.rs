@@ -9,7 +9,7 @@ use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::Paging;
 use crate::api::query::QueryParameters;
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, PAGE_BYTES, SharedApi, cursor, schemas};
 use crate::domain::ScheduleId;
 use crate::domain::job::{JobStatus, Trigger};
@@ -56,7 +56,7 @@ pub(super) struct Jobs {
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
     ),
     responses(
-        (status = 200, description = "The page", body = DataReply<Jobs>),
+        (status = 200, description = "The page", body = Data<Jobs>),
         BadQuery,
         Usual,
     ),
@@ -65,14 +65,14 @@ pub(super) async fn list_jobs(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     query: QueryParameters,
-) -> Result<DataReply<Jobs>, ApiError> {
+) -> Result<Data<Jobs>, ApiError> {
     let (query, paging) = read(query)?;
     let page = match query {
         Some(query) => api.schedules.jobs(account, &query).await?,
         None => JobPage { jobs: Vec::new(), total: 0, has_more: false },
     };
     let last = page.jobs.last().filter(|_| page.has_more);
-    Ok(DataReply::of(Jobs {
+    Ok(Data::of(Jobs {
         next_cursor: last.map(|last| cursor::after_job(last.id)),
         jobs: page.jobs.into_iter().map(JobRecord::from).collect(),
         page: paging.page,

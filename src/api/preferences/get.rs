@@ -6,7 +6,7 @@ use super::record::PreferenceRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{NoSuchSchedule, Usual};
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 
 /// Get the notification preference of a schedule
@@ -18,7 +18,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Notifications",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "The preference", body = DataReply<PreferenceRecord>),
+        (status = 200, description = "The preference", body = Data<PreferenceRecord>),
         NoSuchSchedule,
         Usual,
     ),
@@ -27,6 +27,6 @@ pub(super) async fn get_preference(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
-) -> Result<DataReply<PreferenceRecord>, ApiError> {
-    Ok(DataReply::of(api.notifications.preference(account, id).await?.into()))
+) -> Result<Data<PreferenceRecord>, ApiError> {
+    Ok(Data::of(api.notifications.preference(account, id).await?.into()))
 }

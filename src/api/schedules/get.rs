@@ -6,7 +6,7 @@ use super::record::ScheduleRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{NoSuchSchedule, Usual};
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 
 /// Get a schedule
@@ -16,7 +16,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "The schedule", body = DataReply<ScheduleRecord>),
+        (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
         NoSuchSchedule,
         Usual,
     ),
@@ -25,7 +25,7 @@ pub(super) async fn get_schedule(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
-) -> Result<DataReply<ScheduleRecord>, ApiError> {
+) -> Result<Data<ScheduleRecord>, ApiError> {
     let schedule = api.schedules.get(account, id).await?;
-    Ok(DataReply::of(schedule.into()))
+    Ok(Data::of(schedule.into()))
 }

@@ -7,13 +7,13 @@ use utoipa::ToSchema;
 use crate::api::authentication::WriteAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
 
 /// The schedule that was deleted.
 #[derive(Serialize, ToSchema)]
-pub(super) struct DeletedSchedule {
+pub(super) struct Deleted {
     #[schema(value_type = String)]
     id: ScheduleId,
 }
@@ -28,7 +28,7 @@ pub(super) struct DeletedSchedule {
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "The deleted schedule", body = DataReply<DeletedSchedule>),
+        (status = 200, description = "The deleted schedule", body = Data<Deleted>),
         Forbidden,
         NoSuchSchedule,
         Usual,
@@ -38,7 +38,7 @@ pub(super) async fn delete_schedule(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
-) -> Result<DataReply<DeletedSchedule>, ApiError> {
+) -> Result<Data<Deleted>, ApiError> {
     api.schedules.delete(account, call, id).await?;
-    Ok(DataReply::of(DeletedSchedule { id }))
+    Ok(Data::of(Deleted { id }))
 }

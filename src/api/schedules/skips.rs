@@ -9,7 +9,7 @@ use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{BadQuery, NoSuchSchedule, Usual};
 use crate::api::paging::Paging;
 use crate::api::query::QueryParameters;
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::Timestamp;
 use crate::domain::schedule::Skip;
@@ -65,7 +65,7 @@ impl From<Skip> for SkipRecord {
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
     ),
     responses(
-        (status = 200, description = "The page", body = DataReply<Skips>),
+        (status = 200, description = "The page", body = Data<Skips>),
         BadQuery,
         NoSuchSchedule,
         Usual,
@@ -76,10 +76,10 @@ pub(super) async fn list_skips(
     ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
     query: QueryParameters,
-) -> Result<DataReply<Skips>, ApiError> {
+) -> Result<Data<Skips>, ApiError> {
     let SkipPage { skips, next } = api.schedules.skips(account, id, &read(query)?).await?;
     let skips = skips.into_iter().map(SkipRecord::from).collect();
-    Ok(DataReply::of(Skips { skips, next_cursor: next.map(cursor::after_skip) }))
+    Ok(Data::of(Skips { skips, next_cursor: next.map(cursor::after_skip) }))
 }
 
 fn read(mut query: QueryParameters) -> Result<SkipQuery, FieldErrors> {

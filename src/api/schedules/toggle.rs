@@ -7,7 +7,7 @@ use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
-use crate::api::reply::DataReply;
+use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::schedules::ScheduleSwitch;
@@ -22,7 +22,7 @@ use crate::schedules::ScheduleSwitch;
     params(("id" = String, Path, description = "The schedule's id")),
     request_body = ScheduleSwitch,
     responses(
-        (status = 200, description = "The schedule", body = DataReply<ScheduleRecord>),
+        (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
         Unchanged,
         Usual,
     ),
@@ -32,8 +32,8 @@ pub(super) async fn toggle_schedule(
     WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
-) -> Result<DataReply<ScheduleRecord>, ApiError> {
+) -> Result<Data<ScheduleRecord>, ApiError> {
     let request: ScheduleSwitch = object(&body)?;
     let schedule = api.schedules.toggle(account, call, id, request).await?;
-    Ok(DataReply::of(schedule.into()))
+    Ok(Data::of(schedule.into()))
 }

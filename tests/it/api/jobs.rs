@@ -85,14 +85,8 @@ async fn a_job_shows_each_of_its_attempts() {
     service.advance(1);
     begin(&service, &created).await;
     service.advance(2);
-    end(
-        &service,
-        &created,
-        1,
-        AttemptEnd::Retry(failure(), START.plus(Duration::from_secs(9))),
-        "no",
-    )
-    .await;
+    let retry = AttemptEnd::Retry(failure(), START.plus(Duration::from_secs(9)));
+    end(&service, &created, 1, retry, "no").await;
     let waiting = job(&service, &created).await;
     assert_eq!(
         (&waiting["status"], &waiting["nextAttemptAtUtc"]),
