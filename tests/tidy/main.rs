@@ -16,6 +16,7 @@ mod leftovers;
 mod migrations;
 mod names;
 mod readme;
+mod rooms;
 mod roots;
 mod rust;
 mod settings;
