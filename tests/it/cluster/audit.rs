@@ -10,7 +10,10 @@ use sqlx::{Connection, Executor, PgConnection, Row};
 
 use super::history::Written;
 
-const SET_UP: &str = "
+use crate::harness::states::of_a_tick;
+
+const SET_UP: &str = concat!(
+    "
     CREATE TABLE audit (place bigserial PRIMARY KEY, kind text, shard integer, epoch bigint,
                         life text, job uuid);
     CREATE FUNCTION audit_epoch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -40,9 +43,12 @@ const SET_UP: &str = "
     CREATE TRIGGER audit AFTER INSERT OR UPDATE OF epoch ON shards
         FOR EACH ROW EXECUTE FUNCTION audit_epoch();
     CREATE TRIGGER audit AFTER INSERT ON runs
-        FOR EACH ROW WHEN (NEW.trigger IN (0, 2)) EXECUTE FUNCTION audit_job();
+        FOR EACH ROW WHEN (NEW.",
+    of_a_tick!(),
+    ") EXECUTE FUNCTION audit_job();
     CREATE TRIGGER audit AFTER INSERT OR UPDATE ON skips
-        FOR EACH ROW WHEN (NEW.reason <> 'superseded') EXECUTE FUNCTION audit_skip();";
+        FOR EACH ROW WHEN (NEW.reason <> 'superseded') EXECUTE FUNCTION audit_skip();"
+);
 
 /// Installs the triggers in a migrated store.
 pub async fn begin(mut connection: PgConnection) {

@@ -15,6 +15,7 @@ use super::world::{A_MINUTE, AWAY, Plan, USUAL, World};
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::link::Mood;
 use crate::harness::postgres::{PostgresServer, Stop};
+use crate::harness::states::running;
 use crate::harness::wait::{live_for, until, within};
 
 /// The number of connections that the API of each replica has in a `World`.
@@ -219,10 +220,11 @@ async fn locked_states_and_jobs_delay_no_other_account() {
     live_for(Duration::from_secs(7)).await;
     world.target.release();
     within(Duration::from_secs(10), "all jobs but the locked one end", async || {
-        let left: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM runs WHERE status = 1
-             AND schedule_id = (SELECT schedule_id FROM runs WHERE id = $1)",
-        )
+        let left: i64 = sqlx::query_scalar(concat!(
+            "SELECT count(*) FROM runs WHERE ",
+            running!(),
+            " AND schedule_id = (SELECT schedule_id FROM runs WHERE id = $1)"
+        ))
         .bind(uuid_of_job(one))
         .fetch_one(&mut world.stores.store.beside().await)
         .await

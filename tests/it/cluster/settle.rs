@@ -17,6 +17,7 @@ use super::{audit, oracles, read};
 use crate::harness::client::ApiClient;
 use crate::harness::provider::Received;
 use crate::harness::recorder;
+use crate::harness::states::undelivered;
 use crate::harness::wait::live_for;
 
 /// The timeout for all work to finish.
@@ -104,15 +105,16 @@ impl World {
     /// Returns `true` if no work is left up to this tick.
     async fn is_over(&self, cut: i64) -> bool {
         let mut store = self.stores.store.beside().await;
-        let left: i64 = sqlx::query_scalar(
+        let left: i64 = sqlx::query_scalar(concat!(
             "SELECT (SELECT count(*) FROM schedule_state WHERE next_tick <= $1)
                   + (SELECT count(*) FROM runs
                      WHERE ('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint <= $1)
                   + (SELECT count(*) FROM notification_events
                      WHERE ('x' || left(replace(job_id::text, '-', ''), 12))::bit(48)::bigint <= $1)
-                  + (SELECT count(*) FROM notification_deliveries WHERE status < 3
-                     AND ('x' || left(replace(job_id::text, '-', ''), 12))::bit(48)::bigint <= $1)",
-        )
+                  + (SELECT count(*) FROM notification_deliveries WHERE ",
+            undelivered!(),
+            " AND ('x' || left(replace(job_id::text, '-', ''), 12))::bit(48)::bigint <= $1)"
+        ))
         .bind(cut)
         .fetch_one(&mut store)
         .await

@@ -12,6 +12,7 @@ use sqlx::types::Uuid;
 use super::history::Job;
 use super::world::{USUAL, World};
 use crate::harness::client::schedule;
+use crate::harness::states::{of_a_tick, running};
 use crate::harness::wait::live_for;
 
 impl World {
@@ -47,11 +48,12 @@ impl World {
     async fn running_in(&self, shards: &[i32]) -> BTreeSet<String> {
         let mut store = self.stores.store.beside().await;
         let mut read = async || -> BTreeSet<String> {
-            let ids: Vec<Uuid> = sqlx::query_scalar(
-                "SELECT id FROM runs
-                 WHERE shard = ANY ($1) AND status = 1 AND attempt_number = 1
-                   AND trigger IN (0, 2)",
-            )
+            let ids: Vec<Uuid> = sqlx::query_scalar(concat!(
+                "SELECT id FROM runs WHERE shard = ANY ($1) AND attempt_number = 1 AND ",
+                running!(),
+                " AND ",
+                of_a_tick!()
+            ))
             .bind(shards)
             .fetch_all(&mut store)
             .await

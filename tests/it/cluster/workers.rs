@@ -9,6 +9,7 @@ use serde_json::json;
 use super::history::{Answer, History, Job, What};
 use super::world::{Plan, USUAL, World};
 use crate::harness::client::schedule;
+use crate::harness::states::running;
 use crate::harness::wait::{live_for, until, within};
 
 /// The maximum time until another executor continues a lost job: the claim, a sweep, and the delay
@@ -41,12 +42,13 @@ impl World {
 
     /// Returns the replica that runs most of the hanging requests.
     async fn holder(&self) -> usize {
-        let life: String = sqlx::query_scalar(
+        let life: String = sqlx::query_scalar(concat!(
             "SELECT a.life FROM audit AS a JOIN runs AS j ON j.id = a.job
-             JOIN schedule_versions AS v ON v.id = j.version_id
-             WHERE a.kind = 'claim' AND j.status = 1 AND v.endpoint LIKE '%/hang'
-             GROUP BY a.life ORDER BY count(*) DESC LIMIT 1",
-        )
+                 JOIN schedule_versions AS v ON v.id = j.version_id
+                 WHERE a.kind = 'claim' AND v.endpoint LIKE '%/hang' AND j.",
+            running!(),
+            " GROUP BY a.life ORDER BY count(*) DESC LIMIT 1"
+        ))
         .fetch_one(&mut self.stores.store.beside().await)
         .await
         .expect("a replica runs them");

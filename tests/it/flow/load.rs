@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::app::Service;
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::recorder::Recorder;
+use crate::harness::states::succeeded;
 use crate::harness::wait::{live_for, until, within};
 
 /// Returns the maximum number of concurrent requests.
@@ -180,8 +181,11 @@ async fn many_due_ticks_of_one_account_hide_none_of_another() {
         (quiet.jobs("status=SUCCESS").await.len() >= FEW).then_some(())
     })
     .await;
-    let fired_before = "SELECT count(*) FROM runs
-                        WHERE created_at < (SELECT max(created_at) FROM jobs WHERE status = 2)";
+    let fired_before = concat!(
+        "SELECT count(*) FROM runs WHERE created_at < (SELECT max(created_at) FROM jobs WHERE ",
+        succeeded!(),
+        ")"
+    );
     let query = sqlx::query_scalar(fired_before);
     let before: i64 = query.fetch_one(&mut service.store().await).await.expect("counted");
     assert!(before < 2_000, "{before} of the many were fired before the last of the few");

@@ -19,6 +19,7 @@ pub mod recorder;
 pub mod redis_cluster;
 pub mod servers;
 pub mod smtp;
+pub mod states;
 pub mod target;
 pub mod wait;
 

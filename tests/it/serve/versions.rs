@@ -12,6 +12,7 @@ use crate::cluster::lapse::Lapse;
 use crate::harness::database::run;
 use crate::harness::process::complaint;
 use crate::harness::recorder::Recorder;
+use crate::harness::states::{of_a_tick, succeeded};
 use crate::harness::wait::{until, within};
 
 /// A migration of a future release. It only adds columns, so `min_compatible` stays.
@@ -38,13 +39,15 @@ const WRITES: &str = "
 /// Waits until each of the three schedules has run a tick that is not due yet.
 async fn all_tick(world: &World) {
     let mut beside = world.beside().await;
-    let last = "SELECT coalesce(max(id::text), '') FROM jobs WHERE trigger IN (0, 2)";
+    let last = concat!("SELECT coalesce(max(id::text), '') FROM jobs WHERE ", of_a_tick!());
     let last: String = sqlx::query_scalar(last).fetch_one(&mut beside).await.expect("read");
     within(Duration::from_secs(30), "all tick", async || {
-        let ticked: i64 = sqlx::query_scalar(
-            "SELECT count(DISTINCT schedule_id) FROM jobs
-             WHERE trigger IN (0, 2) AND status = 2 AND id::text > $1",
-        )
+        let ticked: i64 = sqlx::query_scalar(concat!(
+            "SELECT count(DISTINCT schedule_id) FROM jobs WHERE id::text > $1 AND ",
+            of_a_tick!(),
+            " AND ",
+            succeeded!()
+        ))
         .bind(&last)
         .fetch_one(&mut beside)
         .await

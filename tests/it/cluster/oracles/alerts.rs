@@ -6,9 +6,10 @@ use super::super::history::{Alert, History, Job};
 use super::{Violation, violation};
 
 /// The statuses of deliveries in the store.
-const DELIVERED: i16 = 3;
-const FAILED: i16 = 4;
-const MERGED: i16 = 5;
+pub(super) const CLAIMED: i16 = 1;
+pub(super) const DELIVERED: i16 = 3;
+pub(super) const FAILED: i16 = 4;
+pub(super) const MERGED: i16 = 5;
 
 /// I13: each job that ended by itself has one delivery, which is final. Each delivered alert was
 /// received.

@@ -2,6 +2,7 @@
 
 use super::super::history::*;
 use super::super::lapse::MINUTE;
+use super::alerts::{CLAIMED, DELIVERED, FAILED, MERGED};
 use super::{judge, names};
 
 const ID: &str = "sch_1";
@@ -341,17 +342,17 @@ fn ends_without_an_alert_or_with_two_are_found() {
         event: format!("evt_{}", job.id),
         kind: "job.succeeded".to_owned(),
         status,
-        is_merged: status == 5,
+        is_merged: status == MERGED,
     };
     let telling = |history: &mut History, change: &dyn Fn(&mut History)| {
         history.telling = vec![ID.to_owned()];
-        history.alerts = history.jobs.iter().map(|job| told(job, 3)).collect();
+        history.alerts = history.jobs.iter().map(|job| told(job, DELIVERED)).collect();
         history.received = history.alerts.iter().map(|alert| alert.event.clone()).collect();
         change(history);
     };
     let right: [&dyn Fn(&mut History); 3] = [
         &|_| (),
-        &|history| history.alerts[0] = told(&history.jobs[0], 5),
+        &|history| history.alerts[0] = told(&history.jobs[0], MERGED),
         // Jobs that ended before the preference was set have no alert.
         &|history| {
             history.telling_since = 10 * MINUTE;
@@ -360,10 +361,10 @@ fn ends_without_an_alert_or_with_two_are_found() {
     ];
     let wrong: [&dyn Fn(&mut History); 7] = [
         &|history| drop(history.alerts.remove(1)),
-        &|history| history.alerts.push(told(&history.jobs[1], 5)),
-        &|history| history.alerts[1].status = 1,
-        &|history| history.alerts[1].status = 4,
-        &|history| history.alerts[1] = Alert { is_merged: false, ..told(&history.jobs[1], 5) },
+        &|history| history.alerts.push(told(&history.jobs[1], MERGED)),
+        &|history| history.alerts[1].status = CLAIMED,
+        &|history| history.alerts[1].status = FAILED,
+        &|history| history.alerts[1] = Alert { is_merged: false, ..told(&history.jobs[1], MERGED) },
         &|history| history.alerts[1].kind = "job.failed".to_owned(),
         &|history| drop(history.received.pop_first()),
     ];

@@ -8,6 +8,7 @@ use punctual::store::{AttemptEnd, DeliveryContent};
 
 use super::alerts::ONE_BY_ONE;
 use super::world::{SHARD, World, definition, minute};
+use crate::harness::states::{running, waiting};
 
 /// Statements that damage the marked version.
 const OF_VERSIONS: [&str; 2] = [
@@ -81,13 +82,15 @@ pub async fn damaged_jobs_do_not_stop_the_sweep(w: &World, spoil: impl AsyncFn(&
     }
     let [waits, damaged_waits, runs, damaged_runs] = jobs[..] else { panic!("four") };
     w.claim(minute(1), &[damaged_waits]).await;
-    spoil(
-        "UPDATE runs SET shard = 70000, status = 0, wake_at = 1, attempt_number = 0
-           WHERE status = 1",
-    )
+    spoil(concat!(
+        "UPDATE runs SET shard = 70000, wake_at = 1, attempt_number = 0, ",
+        waiting!(),
+        " WHERE ",
+        running!()
+    ))
     .await;
     w.claim(minute(1), &[damaged_runs]).await;
-    spoil("UPDATE runs SET max_attempts = 700 WHERE status = 1").await;
+    spoil(concat!("UPDATE runs SET max_attempts = 700 WHERE ", running!())).await;
     w.claim(minute(1), &[runs]).await;
     let late = w.store.late(minute(9), None, 9).await.expect("read");
     let late: Vec<JobId> = late.iter().map(|ticket| ticket.job).collect();
