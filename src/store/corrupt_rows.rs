@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
 
 use crate::domain::outcome::{ErrorCode, Failure};
+use crate::runtime::Mutex;
 
 /// The maximum number of rows that are remembered as logged.
 const TOLD: usize = 1_000;
@@ -23,7 +23,7 @@ pub(in crate::store) struct CorruptRows(Mutex<HashSet<String>>);
 impl CorruptRows {
     /// Logs a row, unless it was logged before. `why` must not quote stored values.
     pub(in crate::store) fn tell(&self, what: &'static str, id: &impl Display, why: &str) {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         if told.len() >= TOLD {
             told.clear();
         }

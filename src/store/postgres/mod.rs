@@ -104,17 +104,17 @@ mod open;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::domain::AccountId;
-use crate::runtime::Tasks;
+use crate::runtime::{Mutex, Tasks};
 use crate::store::sql::access::AdapterShared;
 use crate::store::sql::fault::failed_in;
 use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};
-use connection::pool::{PostgresConnections, WorkBounds};
+use connection::pool::PostgresConnections;
 
 /// The maximum time that closing waits for work in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! Opens the store: the server's address and the pools.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::connection::options::{address, options};
 use super::connection::pool::{ACQUIRE, PostgresConnections};
+use crate::runtime::Mutex;
 use crate::runtime::{Clock, Tasks};
 use crate::store::postgres::claims::definition_cache::DefinitionCache;
 use crate::store::postgres::{PostgresSettings, PostgresStore};

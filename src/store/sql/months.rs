@@ -5,7 +5,7 @@
 //! by hour, one statement at a time, so that one connection is enough and no statement takes long.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
+use crate::runtime::Mutex;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::contract::accounts::start_of_month;
 use crate::store::{Result, StoreError, StoreErrorKind};
@@ -93,7 +94,7 @@ impl Months {
         self.start(now, accounts, |months, now, all| months.count_few(now, all).boxed());
         loop {
             let counts: Vec<SharedCount> = {
-                let under_way = self.lock();
+                let under_way = self.under_way.lock();
                 let keys = accounts.iter().map(|account| (*account, month));
                 keys.filter_map(|key| under_way.get(&key).cloned()).collect()
             };
@@ -108,7 +109,7 @@ impl Months {
     /// Starts a count of those accounts that are not being counted.
     fn start(&self, now: Timestamp, accounts: &[AccountId], count: CountMethod) {
         let month = month_of(now);
-        let mut under_way = self.lock();
+        let mut under_way = self.under_way.lock();
         let is_new = |account: &&AccountId| !under_way.contains_key(&(**account, month));
         let accounts: Vec<_> = accounts.iter().filter(is_new).copied().collect();
         if accounts.is_empty() {
@@ -179,14 +180,10 @@ impl Months {
     }
 
     fn leave(&self, month: i64, accounts: &[AccountId]) {
-        let mut under_way = self.lock();
+        let mut under_way = self.under_way.lock();
         for account in accounts {
             under_way.remove(&(*account, month));
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(AccountId, i64), SharedCount>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::connection::Connection;
 use super::fault::{Fault, SqlResult};
+use crate::runtime::Mutex;
 use crate::store::{Result, StoreErrorKind};
 
 /// The future of a unit of work.
@@ -43,12 +44,12 @@ impl<T: Send + 'static> ResultSlot<T> {
 
     /// Replaces the result.
     pub(in crate::store) fn put(&self, result: T) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        *self.0.lock() = Some(result);
     }
 
     /// Returns the result of work that has succeeded.
     pub(in crate::store) fn take(&self) -> SqlResult<T> {
-        let result = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let result = self.0.lock().take();
         result.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "the work left no result"))
     }
 

@@ -7,7 +7,7 @@
 //! of a cached version is noticed when the row is read again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quick_cache::Weighter;
@@ -16,6 +16,7 @@ use quick_cache::sync::Cache;
 use crate::domain::schedule::Definition;
 use crate::domain::{JobId, VersionId};
 use crate::runtime::Clock;
+use crate::runtime::Mutex;
 use crate::store::{Claimed, Unreadable};
 
 /// The maximum size of the cache, in bytes: 32 MiB.
@@ -84,7 +85,7 @@ impl DefinitionCache {
 
     fn begin_anew(&self) {
         let now = self.clock.monotonic();
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = self.begun.lock();
         if now.saturating_sub(*begun) >= KEPT {
             *begun = now;
             self.read.clear();

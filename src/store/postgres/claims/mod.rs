@@ -14,7 +14,7 @@ use super::commits;
 use super::commits::ending::LockManner;
 use definition_cache::CachedDefinitions;
 
-use super::{PostgresStore, WorkBounds, failed_in};
+use super::{PostgresStore, failed_in};
 use crate::domain::schedule::Definition;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, Timestamp};
@@ -22,7 +22,7 @@ use crate::runtime::faults;
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::access::{Access, Database, call};
+use crate::store::sql::access::{Access, Database, WorkScope, call};
 use crate::store::sql::erasure::aborts;
 use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::{number, unfit};
@@ -216,8 +216,8 @@ impl ClaimStore for PostgresStore {
         let with = async |manner| {
             let completions = completions.clone();
             let within = match manner {
-                LockManner::Trusting => WorkBounds::Impatience,
-                LockManner::Passing => WorkBounds::Transaction,
+                LockManner::Trusting => WorkScope::ImpatientTransaction,
+                LockManner::Passing => WorkScope::Transaction,
             };
             self.run_with_days(&self.executor, within, move |connection| {
                 Box::pin(commits::commit(connection, now, completions.clone(), manner))
@@ -250,7 +250,7 @@ impl ClaimStore for PostgresStore {
         before: Timestamp,
         after: Option<AccountId>,
     ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
-        let found = self.executor.run("late_of_each", WorkBounds::Statement, move |connection| {
+        let found = self.executor.run("late_of_each", WorkScope::Statement, move |connection| {
             Box::pin(late::of_each(connection, before, after))
         });
         let (accounts, rows) = found.await?;
@@ -282,7 +282,7 @@ impl PostgresStore {
         }
         let (jobs, corrupt_rows): (Arc<[JobId]>, _) =
             (jobs.into(), self.shared.corrupt_rows.clone());
-        let claims = self.executor.run(operation, WorkBounds::Statement, move |connection| {
+        let claims = self.executor.run(operation, WorkScope::Statement, move |connection| {
             Box::pin(claimed_by(connection, query, claim, jobs.clone(), corrupt_rows.clone()))
         });
         let (claims, secrets) = claims.await?;

@@ -1,12 +1,11 @@
 //! Hands the statements that both databases share over to the pools.
 
-use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use sqlx::{ConnectOptions, Connection as _, Executor};
+use sqlx::{ConnectOptions, Connection as _};
 
 use super::options::options;
-use super::pool::{PoolWork, PostgresConnections, WorkBounds};
+use super::pool::{PoolWork, PostgresConnections};
 use crate::domain::AccountId;
 use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
 use crate::store::sql::access::{Access, AdapterShared, Database, WorkScope};
@@ -15,9 +14,6 @@ use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
 use crate::store::sql::work::SlottedWork;
 use crate::store::{KeyProof, Result};
-
-/// The time limit of reads that scan whole tables.
-const PATIENCE: Duration = Duration::from_secs(3_600);
 
 impl Database for PostgresStore {
     type Access = PostgresConnections;
@@ -40,7 +36,7 @@ impl Database for PostgresStore {
 
     async fn run_with_history(&self, work: SlottedWork) -> SqlResult<()> {
         let work = on_pool(work);
-        self.run_with_days(&self.api, WorkBounds::Transaction, move |connection| work(connection))
+        self.run_with_days(&self.api, WorkScope::Transaction, move |connection| work(connection))
             .await
     }
 
@@ -55,10 +51,9 @@ impl Database for PostgresStore {
 
     /// Fences the account once in each replica that removes its rows.
     async fn fence_deleted(&self, account: AccountId) -> Result<()> {
-        let fenced = || self.fenced.lock().unwrap_or_else(PoisonError::into_inner);
-        if !fenced().contains(&account) {
+        if !self.fenced.lock().contains(&account) {
             self.fence_shards("erase", account).await?;
-            fenced().insert(account);
+            self.fenced.lock().insert(account);
         }
         Ok(())
     }
@@ -72,33 +67,11 @@ fn on_pool(work: SlottedWork) -> PoolWork {
     })
 }
 
-/// Returns work like [`on_pool`], without a time limit of the server.
-fn without_limit(work: SlottedWork) -> PoolWork {
-    let work = on_pool(work);
-    Arc::new(move |connection| {
-        let work = work.clone();
-        Box::pin(async move {
-            connection.execute("SET LOCAL statement_timeout = 0").await?;
-            work(connection).await
-        })
-    })
-}
-
 impl Access for PostgresConnections {
     const DIALECT: Dialect = Dialect::Postgres;
 
     async fn run(&self, scope: WorkScope, _: usize, work: SlottedWork) -> SqlResult<()> {
-        let within = match scope {
-            WorkScope::PatientRead => {
-                let work = without_limit(work);
-                return self.run_patiently(PATIENCE, WorkBounds::Transaction, work).await;
-            }
-            WorkScope::Read | WorkScope::Statement => WorkBounds::Statement,
-            WorkScope::Snapshot => WorkBounds::Snapshot,
-            WorkScope::Transaction => WorkBounds::Transaction,
-            WorkScope::ImpatientTransaction => WorkBounds::Impatience,
-        };
-        self.run_work(within, on_pool(work)).await
+        self.run_work(scope, on_pool(work)).await
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::options::renew_password;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::postgres::PostgresSettings;
+use crate::store::sql::access::WorkScope;
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::sql::work::ResultSlot;
 use crate::store::{Result, StoreErrorKind};
@@ -25,25 +26,14 @@ use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 /// The time limit of a try of the work. The server's own timeouts end statements earlier, so this
 /// is for a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// The same limit for reads that scan whole tables.
+const LONG_PATIENCE: Duration = Duration::from_secs(3_600);
 /// The maximum time that a caller waits for a connection.
 pub(in crate::store::postgres) const ACQUIRE: Duration = Duration::from_secs(3);
 /// The time limit of returning a connection to the pool.
 const RETURN: Duration = Duration::from_secs(2);
 /// The maximum number of tries of work that meets concurrent transactions.
 const TRIES: u32 = 4;
-
-/// The scope in which work runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::postgres) enum WorkBounds {
-    /// A single statement without a transaction.
-    Statement,
-    /// A transaction. The rows that it locks are read as they are after the lock.
-    Transaction,
-    /// A transaction that waits at most 250 ms for a lock, which is as long as other commits take.
-    Impatience,
-    /// A read-only transaction on one snapshot.
-    Snapshot,
-}
 
 /// Work that keeps its result, so that the code below is compiled once and not for each piece of
 /// work.
@@ -72,34 +62,34 @@ impl PostgresConnections {
     pub(in crate::store::postgres) async fn run<T, W>(
         &self,
         operation: &'static str,
-        within: WorkBounds,
+        scope: WorkScope,
         work: W,
     ) -> Result<T>
     where
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
-        self.try_run(within, work).await.map_err(|fault| fault.of(operation))
+        self.try_run(scope, work).await.map_err(|fault| fault.of(operation))
     }
 
     /// Runs work like [`run`](Self::run), for callers that handle the failure themselves.
     pub(in crate::store::postgres) async fn try_run<T, W>(
         &self,
-        within: WorkBounds,
+        scope: WorkScope,
         work: W,
     ) -> SqlResult<T>
     where
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
-        self.patiently(PATIENCE, within, work).await
+        self.patiently(PATIENCE, scope, work).await
     }
 
     /// Runs work whose tries may each take as long as `patience`.
     pub(in crate::store::postgres) async fn patiently<T, W>(
         &self,
         patience: Duration,
-        within: WorkBounds,
+        scope: WorkScope,
         work: W,
     ) -> SqlResult<T>
     where
@@ -112,27 +102,31 @@ impl PostgresConnections {
             let (slot, running) = (filled.handle(), work(connection));
             Box::pin(async move { running.await.map(|result| slot.put(result)) })
         });
-        self.run_patiently(patience, within, work).await?;
+        self.run_patiently(patience, scope, work).await?;
         slot.take()
     }
 
     /// Runs work that keeps its result.
-    pub(super) async fn run_work(&self, within: WorkBounds, work: PoolWork) -> SqlResult<()> {
-        self.run_patiently(PATIENCE, within, work).await
+    pub(super) async fn run_work(&self, scope: WorkScope, work: PoolWork) -> SqlResult<()> {
+        let patience = match scope {
+            WorkScope::PatientRead => LONG_PATIENCE,
+            _ => PATIENCE,
+        };
+        self.run_patiently(patience, scope, work).await
     }
 
     /// Runs work that keeps its result and whose tries may each take as long as `patience`.
-    pub(super) async fn run_patiently(
+    async fn run_patiently(
         &self,
         patience: Duration,
-        within: WorkBounds,
+        scope: WorkScope,
         work: PoolWork,
     ) -> SqlResult<()> {
         if self.tasks.stopping().is_cancelled() {
             return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
-        let task = run_on(self.pool.clone(), self.whose, patience, within, work, sender);
+        let task = run_on(self.pool.clone(), self.whose, patience, scope, work, sender);
         self.tasks.spawn(TaskKind::Command, task);
         let lost = |_| Fault::new(StoreErrorKind::Unavailable, "the work was abandoned");
         let outcome = receiver.await.map_err(lost).flatten();
@@ -161,7 +155,7 @@ async fn run_on(
     pool: PgPool,
     whose: Pool,
     patience: Duration,
-    within: WorkBounds,
+    scope: WorkScope,
     work: PoolWork,
     caller: oneshot::Sender<SqlResult<()>>,
 ) {
@@ -177,13 +171,13 @@ async fn run_on(
         }
     };
     let _connected = STORE_CALLS.with((whose, CallState::Connected)).hold();
-    let (outcome, connection) = work_on(connection, patience, within, &work).await;
+    let (outcome, connection) = work_on(connection, patience, scope, &work).await;
     let back = async {
         if let Some(connection) = connection {
             put_back(connection).await;
         }
     };
-    if outcome.is_err() && within == WorkBounds::Statement {
+    if outcome.is_err() && matches!(scope, WorkScope::Read | WorkScope::Statement) {
         // The server reports an error before it releases the locks, so the caller gets it after the
         // return of the connection, which waits for the server. Work in a transaction was rolled
         // back already.
@@ -200,12 +194,12 @@ async fn run_on(
 async fn work_on(
     mut connection: PoolConnection<Postgres>,
     patience: Duration,
-    within: WorkBounds,
+    scope: WorkScope,
     work: &PoolWork,
 ) -> (SqlResult<()>, Option<PoolConnection<Postgres>>) {
     let mut tries = 1;
     loop {
-        let outcome = timeout(patience, once(&mut connection, within, work))
+        let outcome = timeout(patience, once(&mut connection, scope, work))
             .await
             .unwrap_or_else(|_| Err(Fault::no_answer()));
         match outcome {
@@ -219,17 +213,17 @@ async fn work_on(
     }
 }
 
-async fn once(connection: &mut PgConnection, within: WorkBounds, work: &PoolWork) -> SqlResult<()> {
-    let mut transaction = match within {
-        WorkBounds::Statement => return work(connection).await,
-        WorkBounds::Transaction => connection.begin().await?,
-        WorkBounds::Impatience => {
-            connection.begin_with("BEGIN; SET LOCAL lock_timeout = '250ms'").await?
-        }
-        WorkBounds::Snapshot => {
-            connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?
-        }
+async fn once(connection: &mut PgConnection, scope: WorkScope, work: &PoolWork) -> SqlResult<()> {
+    let begin = match scope {
+        WorkScope::Read | WorkScope::Statement => return work(connection).await,
+        // The rows that it locks are read as they are after the lock.
+        WorkScope::Transaction => "BEGIN",
+        // Other commits take less.
+        WorkScope::ImpatientTransaction => "BEGIN; SET LOCAL lock_timeout = '250ms'",
+        WorkScope::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        WorkScope::PatientRead => "BEGIN; SET LOCAL statement_timeout = 0",
     };
+    let mut transaction = connection.begin_with(begin).await?;
     match work(&mut transaction).await {
         Ok(()) => Ok(transaction.commit().await?),
         Err(fault) if fault.remedy == Remedy::Reconnect => Err(fault),

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{PostgresStore, WorkBounds};
+use super::PostgresStore;
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::ReadableRow;
-use crate::store::sql::access::Access;
+use crate::store::sql::access::{Access, WorkScope};
 use crate::store::sql::rows::read_rows;
 use crate::store::sql::{self, firing};
 use crate::store::{Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result};
@@ -72,7 +72,7 @@ impl FiringStore for PostgresStore {
     ) -> Result<Vec<Candidate>> {
         let (shards, ids): (Vec<ShardId>, Vec<ScheduleId>) = ids.iter().copied().unzip();
         let wanted = Arc::new((shards, ids));
-        let rows = self.scheduler.run("candidates", WorkBounds::Statement, move |connection| {
+        let rows = self.scheduler.run("candidates", WorkScope::Statement, move |connection| {
             let wanted = wanted.clone();
             Box::pin(async move {
                 let query = sqlx::query_as(CANDIDATES);
@@ -121,8 +121,8 @@ impl PostgresStore {
         let firings = &order.firings;
         check(&order.fences, order.now, firings)?;
         let within = match is_one_statement(firings) {
-            true => WorkBounds::Statement,
-            false => WorkBounds::Transaction,
+            true => WorkScope::Statement,
+            false => WorkScope::Transaction,
         };
         let (corrupt_rows, definitions) =
             (self.shared.corrupt_rows.clone(), order.definitions.clone());

@@ -11,7 +11,8 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::partitions::days_of;
 use crate::store::postgres::connection::others::no_other_session;
-use crate::store::postgres::{PostgresStore, WorkBounds, failed_in};
+use crate::store::postgres::{PostgresStore, failed_in};
+use crate::store::sql::access::WorkScope;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::shards::set_up;
@@ -32,7 +33,7 @@ impl PostgresStore {
     /// `Unavailable` if another process uses it.
     pub async fn begin_copy(&self, installation: u32, shards: u16) -> Result<()> {
         self.api
-            .run("begin_copy", WorkBounds::Transaction, move |connection| {
+            .run("begin_copy", WorkScope::Transaction, move |connection| {
                 Box::pin(begin(connection, installation.into(), shards))
             })
             .await
@@ -50,7 +51,7 @@ impl PostgresStore {
             self.make_days(days).await.map_err(&failed)?;
         }
         let (rows, ends) = (page.json(shards), (page.after, page.until));
-        let put = self.api.patiently(PAGE_PATIENCE, WorkBounds::Transaction, move |connection| {
+        let put = self.api.patiently(PAGE_PATIENCE, WorkScope::Transaction, move |connection| {
             Box::pin(put(connection, table, rows.clone(), ends))
         });
         put.await.map_err(&failed)
@@ -67,7 +68,7 @@ impl PostgresStore {
         ticks: NextTicks,
     ) -> Result<(Vec<u64>, NextTicks)> {
         let expected: Vec<_> = expected.to_vec();
-        let end = self.api.patiently(COUNT_PATIENCE, WorkBounds::Transaction, move |connection| {
+        let end = self.api.patiently(COUNT_PATIENCE, WorkScope::Transaction, move |connection| {
             Box::pin(end(connection, expected.clone(), ticks))
         });
         end.await.map_err(failed_in("end_copy"))
@@ -79,7 +80,7 @@ impl PostgresStore {
     /// `Unavailable` while a copy into it is not complete.
     pub async fn take_into_use(&self) -> Result<()> {
         self.scheduler
-            .run("take_into_use", WorkBounds::Transaction, |connection| {
+            .run("take_into_use", WorkScope::Transaction, |connection| {
                 Box::pin(async move {
                     connection.execute(LOCK).await?;
                     connection

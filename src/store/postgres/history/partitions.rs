@@ -13,8 +13,9 @@ use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use crate::domain::{JobId, Timestamp};
+use crate::store::postgres::PostgresStore;
 use crate::store::postgres::connection::pool::PostgresConnections;
-use crate::store::postgres::{PostgresStore, WorkBounds};
+use crate::store::sql::access::WorkScope;
 use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::values::key_from;
 
@@ -98,13 +99,13 @@ impl PostgresStore {
     pub(in crate::store::postgres) async fn make_days(&self, days: BTreeSet<Day>) -> SqlResult<()> {
         let there = self
             .scheduler
-            .patiently(PATIENCE, WorkBounds::Statement, |connection| Box::pin(existing(connection)))
+            .patiently(PATIENCE, WorkScope::Statement, |connection| Box::pin(existing(connection)))
             .await?;
         let missing: Vec<Day> = days.difference(&there).copied().collect();
         for some in missing.chunks(AT_ONCE) {
             let days = some.to_vec();
             self.scheduler
-                .patiently(PATIENCE, WorkBounds::Transaction, move |connection| {
+                .patiently(PATIENCE, WorkScope::Transaction, move |connection| {
                     Box::pin(make(connection, days.clone()))
                 })
                 .await?;
@@ -117,7 +118,7 @@ impl PostgresStore {
     pub(in crate::store::postgres) async fn run_with_days<T, W>(
         &self,
         connections: &PostgresConnections,
-        within: WorkBounds,
+        within: WorkScope,
         work: W,
     ) -> SqlResult<T>
     where
@@ -130,7 +131,7 @@ impl PostgresStore {
     {
         match connections.try_run(within, work.clone()).await {
             Err(fault) if fault.remedy == Remedy::MakePartition => {
-                let days = connections.try_run(WorkBounds::Statement, |c| Box::pin(unfinished(c)));
+                let days = connections.try_run(WorkScope::Statement, |c| Box::pin(unfinished(c)));
                 self.make_days(days.await?).await?;
                 connections.try_run(within, work).await
             }

@@ -10,7 +10,8 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::partitions::{Day, existing, lock};
 use crate::domain::{JobId, Timestamp};
-use crate::store::postgres::{PostgresStore, WorkBounds};
+use crate::store::postgres::PostgresStore;
+use crate::store::sql::access::WorkScope;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
@@ -46,7 +47,7 @@ impl PostgresStore {
         let bound = if droppable_soon { Day::of(before).start() } else { before };
         let mut pruned = self
             .scheduler
-            .try_run(WorkBounds::Transaction, move |connection| {
+            .try_run(WorkScope::Transaction, move |connection| {
                 Box::pin(prune(connection, before, bound, limit))
             })
             .await?;
@@ -59,7 +60,7 @@ impl PostgresStore {
     async fn drop_days(&self, before: Timestamp, oldest_kept: Day) -> SqlResult<u64> {
         let days = self
             .scheduler
-            .try_run(WorkBounds::Statement, |connection| Box::pin(existing(connection)))
+            .try_run(WorkScope::Statement, |connection| Box::pin(existing(connection)))
             .await?;
         let end = Day::of(before).min(oldest_kept);
         let (mut dropped, mut held) = (0, 0);
@@ -82,10 +83,9 @@ impl PostgresStore {
         if looked.contains_key(&day) {
             return Ok(DayDrop::Held);
         }
-        let found =
-            self.scheduler.patiently(PATIENCE, WorkBounds::Transaction, move |connection| {
-                Box::pin(look_through(connection, day, before))
-            });
+        let found = self.scheduler.patiently(PATIENCE, WorkScope::Transaction, move |connection| {
+            Box::pin(look_through(connection, day, before))
+        });
         match found.await? {
             DayCheck::Over => {}
             DayCheck::Unfinished => return Ok(DayDrop::Held),
@@ -98,7 +98,7 @@ impl PostgresStore {
         for _ in 0..TRIES {
             let dropped = self
                 .scheduler
-                .try_run(WorkBounds::Transaction, move |connection| {
+                .try_run(WorkScope::Transaction, move |connection| {
                     Box::pin(drop_it(connection, day))
                 })
                 .await;

@@ -5,7 +5,6 @@
 //! puts its connection back: the driver finishes the statement before it starts another one.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::query::QueryAs;
@@ -13,6 +12,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{ConnectOptions, FromRow, Sqlite, SqliteConnection};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::runtime::Mutex;
 use crate::store::StoreErrorKind;
 use crate::store::sql::fault::{Fault, SqlResult};
 
@@ -44,7 +44,7 @@ impl Readers {
             .await
             .map_err(|_| unavailable("all read connections are in use"))?
             .map_err(|_| unavailable("the store is closed"))?;
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let connection = match idle {
             Some(connection) => connection,
             None => self.options.connect().await?,
@@ -69,7 +69,7 @@ impl Readers {
     pub(in crate::store::sqlite) async fn close(&self) {
         use sqlx::Connection;
         self.places.close();
-        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let idle = std::mem::take(&mut *self.idle.lock());
         for connection in idle {
             if let Err(error) = connection.close().await {
                 tracing::warn!(%error, "closing a reading connection of the store failed");
@@ -114,7 +114,7 @@ impl Drop for PooledReader<'_> {
         if let Some(connection) = self.connection.take()
             && !self.readers.places.is_closed()
         {
-            self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            self.readers.idle.lock().push(connection);
         }
     }
 }
