@@ -25,6 +25,7 @@ use punctual::runtime::Clock;
 use support::load;
 use support::minute::{since_minute, wait_for_second};
 use support::numbers::{median, summary};
+use support::profile::print_profile;
 use support::receiver::Receiver;
 use support::service::Service;
 use support::target::Target;
@@ -48,6 +49,7 @@ const IN_FLIGHT: &str = "1024";
 const FINISHED: &str = "punctual_jobs_finished_total";
 
 fn main() {
+    print_profile();
     let _ = rustls::crypto::ring::default_provider().install_default();
     how_soon();
     how_many();

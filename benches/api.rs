@@ -22,6 +22,7 @@ use axum::routing::get;
 use support::http;
 use support::load::requests_per_second;
 use support::numbers::{best, summary};
+use support::profile::print_profile;
 use support::service::{Service, free_address};
 
 const CONNECTIONS: u16 = 32;
@@ -40,6 +41,7 @@ fn main() {
     {
         return serve_bare(address, bytes.clone());
     }
+    print_profile();
     let service = Service::start(&[]);
     let (ids, bulk) = service.create(BULK_CALLS * 1_000, "0 0 29 2 *", "http://127.0.0.1:9/");
     println!("bulk create of 1000: {}", summary(bulk));

@@ -22,6 +22,7 @@ use punctual::runtime::Clock;
 use support::load;
 use support::minute::{since_minute, wait_for_second};
 use support::numbers::summary;
+use support::profile::print_profile;
 use support::rounds::lifted_caps;
 use support::service::Service;
 use support::target::Target;
@@ -33,6 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const READ_EVERY: Duration = Duration::from_millis(20);
 
 fn main() {
+    print_profile();
     let (noisy, quiet) = (Target::start(), Target::start());
     let mut service = Service::start(&lifted_caps("1024"));
     wait_for_second(1..10);

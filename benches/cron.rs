@@ -7,12 +7,15 @@
     reason = "a benchmark measures real time and prints it"
 )]
 
+mod support;
+
 use std::hint::black_box;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use punctual::domain::Timestamp;
 use punctual::domain::cron::{Cron, Recurrence};
+use support::profile::print_profile;
 
 /// An expression, the same expression for the bare crate, and the timezone.
 const COMMON: [(&str, &str, &str); 8] = [
@@ -32,6 +35,7 @@ const DAY_MS: i64 = 86_400_000;
 const ROUNDS: u32 = 200_000;
 
 fn main() {
+    print_profile();
     println!(
         "{:<16} {:<20} {:>9} {:>9} {:>6}",
         "expression", "timezone", "ns/next", "bare ns", "ratio"

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use support::cluster;
 use support::minute::wait_for_second;
 use support::numbers::summary;
+use support::profile::print_profile;
 use support::service::Service;
 use support::target::Target;
 
@@ -31,6 +32,7 @@ const TICK: Duration = Duration::from_secs(90);
 const NOWHERE: &str = "http://127.0.0.1:9/";
 
 fn main() {
+    print_profile();
     if cluster::is_there() { replicas() } else { one_process() }
 }
 

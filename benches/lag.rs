@@ -17,6 +17,7 @@ use std::time::Duration;
 use support::cluster;
 use support::load;
 use support::numbers::summary;
+use support::profile::print_profile;
 use support::service::Service;
 use support::target::Target;
 
@@ -24,6 +25,7 @@ const SECONDS: usize = 30;
 const PATIENCE: Duration = Duration::from_secs(70);
 
 fn main() {
+    print_profile();
     let target = Target::start();
     let mut replicas = vec![Service::start(&[])];
     if cluster::is_there() {

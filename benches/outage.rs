@@ -18,6 +18,7 @@ use support::cluster;
 use support::link::{Link, LinkState};
 use support::minute::{since_minute, wait_for_second};
 use support::numbers::summary;
+use support::profile::print_profile;
 use support::service::Service;
 use support::target::Target;
 
@@ -31,6 +32,7 @@ const TICK: Duration = Duration::from_secs(90);
 
 fn main() {
     assert!(cluster::is_there(), "run it with `tests/servers cargo bench --bench outage`");
+    print_profile();
     let servers = cluster::settings();
     let url = |name| {
         let set = servers.iter().find(|(setting, _)| *setting == name);

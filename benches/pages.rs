@@ -24,6 +24,7 @@ use support::dashboard::{PROXY, Visitor};
 use support::database::Database;
 use support::history::History;
 use support::numbers::quantile;
+use support::profile::print_profile;
 use support::service::Service;
 use support::target::Target;
 
@@ -33,6 +34,7 @@ const VIEWS: usize = 20;
 const AIM: Duration = Duration::from_millis(100);
 
 fn main() {
+    print_profile();
     let target = Target::start();
     // Connections wait in its backlog, so requests get no answer.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

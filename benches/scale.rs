@@ -14,6 +14,7 @@ mod support;
 
 use support::minute::wait_for_second;
 use support::numbers::median;
+use support::profile::print_profile;
 use support::rounds::{Rounds, lifted_caps};
 use support::service::Service;
 use support::target::Target;
@@ -25,6 +26,7 @@ const PRESENT: [usize; 3] = [10_000, 100_000, 1_000_000];
 const NOT_DUE: &str = "0 0 29 2 *";
 
 fn main() {
+    print_profile();
     let (target, service) = (Target::start(), Service::start(&lifted_caps("1024")));
     // All schedules must exist before the minute in which they are first due.
     wait_for_second(1..25);

@@ -18,6 +18,7 @@ use std::time::Duration;
 use support::cluster::{self, Snapshot};
 use support::minute::wait_for_second;
 use support::numbers::median;
+use support::profile::print_profile;
 use support::rounds::{Round, Rounds, lifted_caps};
 use support::service::Service;
 use support::target::Target;
@@ -27,6 +28,7 @@ const DUE: usize = 60_000;
 
 fn main() {
     assert!(cluster::is_there(), "run it by: tests/servers cargo bench --bench snapshot");
+    print_profile();
     let (target, service) = (Target::start(), Service::start(&lifted_caps("1024")));
     let empty = cluster::postgres_bytes();
     // All schedules must exist before the minute in which they are first due.

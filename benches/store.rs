@@ -31,11 +31,12 @@ use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
     AttemptEnd, Claim, Claimed, Completion, CompletionResult, ExecutorId, Fence, Fired, Firing,
-    NewSchedule, NewVersion, Sealer, SharedStore, TickJob, WriteContext,
+    NewSchedule, NewVersion, SecretCipher, SharedStore, TickJob, WriteContext,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
 use support::cluster;
+use support::profile::print_profile;
 
 const SCHEDULES: usize = 20_000;
 const ROUNDS: i64 = 3;
@@ -44,6 +45,7 @@ const SHARD: ShardId = ShardId(0);
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn main() {
+    print_profile();
     let folder = tempfile::tempdir().expect("a folder");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let url = cluster::settings().into_iter().find(|(name, _)| *name == "PUNCTUAL_STORE_URL");
@@ -88,7 +90,7 @@ async fn on_sqlite(folder: &Path) -> (&'static str, Duration, SharedStore) {
     );
     let bare = bare.await;
     let store =
-        SqliteStore::open(&sqlite::SqliteSettings::new(folder.join("store.db")), &sealer()).await;
+        SqliteStore::open(&sqlite::SqliteSettings::new(folder.join("store.db")), &cipher()).await;
     let store = store.expect("open");
     store.migrate().await.expect("migrate");
     ("SQLite", bare, Arc::new(store))
@@ -103,14 +105,14 @@ async fn on_postgres(url: &str) -> (&'static str, Duration, SharedStore) {
     );
     let bare = bare.await;
     let store =
-        PostgresStore::open(&postgres::PostgresSettings::new(url), &sealer()).expect("open");
+        PostgresStore::open(&postgres::PostgresSettings::new(url), &cipher()).expect("open");
     store.migrate().await.expect("migrate");
     ("PostgreSQL", bare, Arc::new(store))
 }
 
-fn sealer() -> Sealer {
+fn cipher() -> SecretCipher {
     let key = SecretKey { id: "bench".to_owned(), key: [7; 32].into() };
-    Sealer::new(&key, &[], Random::system())
+    SecretCipher::new(&key, &[], Random::system())
 }
 
 /// Returns the time per schedule, in microseconds.
@@ -203,8 +205,11 @@ impl Bench {
             let start = Instant::now();
             let committed = self.store.commit(self.next, &ends).await.expect("committed");
             *time = start.elapsed();
-            let busy =
-                committed.fates.iter().filter(|fate| **fate == CompletionResult::Busy).count();
+            let busy = committed
+                .results
+                .iter()
+                .filter(|result| **result == CompletionResult::Busy)
+                .count();
             assert_eq!(busy, usize::from(is_held));
             holder.rollback().await.expect("it is let go");
         }

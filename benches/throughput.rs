@@ -24,6 +24,7 @@ use support::load;
 use support::minute::wait_for_second;
 use support::numbers::{median, summary};
 use support::peers::Peers;
+use support::profile::print_profile;
 use support::rounds::{Rounds, lifted_caps};
 use support::service::Service;
 use support::target::Target;
@@ -36,6 +37,7 @@ const LEAVING: &str = "leaving";
 const NOT_DUE: &str = "0 0 29 2 *";
 
 fn main() {
+    print_profile();
     let schedules = if cluster::is_there() { 50_000 } else { 20_000 };
     let target = Target::start();
     let bare = [64, 128, 256].map(|in_flight| (load::bare_loop_of(&target, in_flight), in_flight));

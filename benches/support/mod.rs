@@ -13,6 +13,7 @@ pub mod load;
 pub mod minute;
 pub mod numbers;
 pub mod peers;
+pub mod profile;
 pub mod receiver;
 pub mod rounds;
 pub mod service;

@@ -13,20 +13,20 @@ use super::load;
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// The jobs of the received alerts, with the arrival times.
-type Told = Vec<(String, Instant)>;
+type Arrivals = Vec<(String, Instant)>;
 
 /// A running receiver.
 pub struct Receiver {
     address: SocketAddr,
-    told: Arc<Mutex<Told>>,
+    arrivals: Arc<Mutex<Arrivals>>,
 }
 
 impl Receiver {
     /// Starts a receiver.
     pub fn start() -> Self {
         let (tell, address) = std::sync::mpsc::channel();
-        let told: Arc<Mutex<Told>> = Arc::default();
-        let inner = told.clone();
+        let arrivals: Arc<Mutex<Arrivals>> = Arc::default();
+        let inner = arrivals.clone();
         thread::spawn(move || {
             load::runtime().block_on(async move {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
@@ -37,7 +37,7 @@ impl Receiver {
                 }
             });
         });
-        Self { address: address.recv().expect("the thread runs"), told }
+        Self { address: address.recv().expect("the thread runs"), arrivals }
     }
 
     /// Returns the URL of the webhook.
@@ -45,27 +45,27 @@ impl Receiver {
         format!("http://{}/alerts", self.address)
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the alerts that have arrived since the previous call.
-    pub fn take(&self) -> Told {
-        std::mem::take(&mut self.told())
+    pub fn take(&self) -> Arrivals {
+        std::mem::take(&mut self.arrivals())
     }
 
     /// Returns the times of the first and the last arrival.
     pub fn span(&self) -> (Instant, Instant) {
-        let told = self.told();
-        let times = || told.iter().map(|(_, at)| *at);
+        let arrivals = self.arrivals();
+        let times = || arrivals.iter().map(|(_, at)| *at);
         (times().min().expect("some came"), times().max().expect("some came"))
     }
 
     /// Waits until `count` alerts have arrived. Fails after `patience`.
     pub fn wait_for(&self, count: usize, patience: Duration) {
         let start = Instant::now();
-        while self.told().len() < count {
-            let seen = self.told().len();
+        while self.arrivals().len() < count {
+            let seen = self.arrivals().len();
             assert!(start.elapsed() < patience, "{seen} of {count} alerts in {patience:?}");
             thread::sleep(Duration::from_millis(1));
         }
@@ -73,7 +73,7 @@ impl Receiver {
 }
 
 /// Serves the requests of a connection, which arrive one after the other.
-async fn serve(mut stream: TcpStream, told: Arc<Mutex<Told>>) {
+async fn serve(mut stream: TcpStream, arrivals: Arc<Mutex<Arrivals>>) {
     let mut bytes = Vec::with_capacity(16 * 1024);
     let _ = stream.set_nodelay(true);
     while let Ok(1..) = stream.read_buf(&mut bytes).await {
@@ -88,7 +88,7 @@ async fn serve(mut stream: TcpStream, told: Arc<Mutex<Told>>) {
         // A test notification names no job.
         if let Some((_, job)) = body.split_once(r#""job":{"id":""#) {
             let job = job.split('"').next().unwrap_or_default().to_owned();
-            told.lock().unwrap_or_else(PoisonError::into_inner).push((job, Instant::now()));
+            arrivals.lock().unwrap_or_else(PoisonError::into_inner).push((job, Instant::now()));
         }
         bytes.clear();
         if stream.write_all(ANSWER).await.is_err() {

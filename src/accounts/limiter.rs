@@ -105,8 +105,8 @@ impl RateLimiter {
         let mut windows = self.windows.0.clone();
         windows.push(RateWindow { span: first.span, limit: 0 });
         let asked = self.ask(address, &windows, self.windows.0.len(), now).await;
-        let room = asked.standing.is_some_and(|standing| standing.remaining > 0);
-        Admission { allowed: room, ..asked }
+        let allowed = asked.standing.is_some_and(|standing| standing.remaining > 0);
+        Admission { allowed, ..asked }
     }
 
     /// Counts a call. The reported standing considers only the first `shown` windows.

@@ -11,7 +11,7 @@ use crate::queue::{QueueError, Result};
 
 /// The pause after a failed call, counted from the start of that call. It is longer than any call
 /// waits for the counters.
-const REST: Duration = Duration::from_secs(5);
+const BACK_OFF: Duration = Duration::from_secs(5);
 /// The time without a failure after which the recovery is logged. Intermittent failures are thus
 /// logged only once.
 const WELL_AFTER: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const NONE: i64 = i64::MIN;
 /// The state of the circuit breaker.
 pub(super) struct SharedCounters {
     /// The end of the current pause, in milliseconds.
-    rest_until: AtomicI64,
+    back_off_until: AtomicI64,
     /// The start of the last failed call, in milliseconds.
     failed_at: AtomicI64,
     /// `true` if the failure was logged.
@@ -31,7 +31,7 @@ pub(super) struct SharedCounters {
 impl Default for SharedCounters {
     fn default() -> Self {
         let never = || AtomicI64::new(NONE);
-        Self { rest_until: never(), failed_at: never(), is_told: AtomicBool::new(false) }
+        Self { back_off_until: never(), failed_at: never(), is_told: AtomicBool::new(false) }
     }
 }
 
@@ -60,13 +60,14 @@ impl SharedCounters {
     /// Returns `true` if a call that begins now may use the counters. After a pause only the first
     /// call may.
     fn may_ask(&self, now: Timestamp) -> bool {
-        let until = self.rest_until.load(Ordering::Relaxed);
-        let next = now.plus(REST).as_millis();
-        // A pause is never longer than `REST`. A later end means that the clock was set back.
-        let is_resting = (now.as_millis() + 1..=next).contains(&until);
-        let swap =
-            |to| self.rest_until.compare_exchange(until, to, Ordering::Relaxed, Ordering::Relaxed);
-        until == NONE || !is_resting && swap(next).is_ok()
+        let until = self.back_off_until.load(Ordering::Relaxed);
+        let next = now.plus(BACK_OFF).as_millis();
+        // A pause is never longer than `BACK_OFF`. A later end means that the clock was set back.
+        let is_backing_off = (now.as_millis() + 1..=next).contains(&until);
+        let swap = |to| {
+            self.back_off_until.compare_exchange(until, to, Ordering::Relaxed, Ordering::Relaxed)
+        };
+        until == NONE || !is_backing_off && swap(next).is_ok()
     }
 
     /// Records the success of a call that began at `began`.
@@ -76,7 +77,7 @@ impl SharedCounters {
         if began <= failed_at {
             return;
         }
-        self.rest_until.store(NONE, Ordering::Relaxed);
+        self.back_off_until.store(NONE, Ordering::Relaxed);
         if began >= failed_at.plus(WELL_AFTER) && self.is_told.swap(false, Ordering::Relaxed) {
             tracing::info!("shared rate-limit counters are available again");
         }
@@ -84,7 +85,7 @@ impl SharedCounters {
 
     /// Records the failure of a call that began at `began`.
     fn failed(&self, began: Timestamp, error: &QueueError) {
-        self.rest_until.fetch_max(began.plus(REST).as_millis(), Ordering::Relaxed);
+        self.back_off_until.fetch_max(began.plus(BACK_OFF).as_millis(), Ordering::Relaxed);
         self.failed_at.store(began.as_millis(), Ordering::Relaxed);
         if !self.is_told.swap(true, Ordering::Relaxed) {
             tracing::warn!(%error, "shared rate-limit counters failed, this replica counts alone");

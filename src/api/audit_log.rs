@@ -1,13 +1,13 @@
 //! `GET /v1/audit-log`
 
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::authentication::ReadAccess;
 use super::openapi::{BadQuery, Usual};
-use super::paging::Paging;
-use super::query::QueryParameters;
+use super::paging::PageSizes;
+use super::query::{Parameter, QueryParameters};
 use super::reply::Data;
 use super::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::audit::Action;
@@ -15,8 +15,7 @@ use crate::domain::{AuditId, Timestamp};
 use crate::schedules::FieldErrors;
 use crate::store::{AuditEntry, AuditPage, AuditQuery};
 
-const USUAL_PAGE: u32 = 100;
-const LARGEST_PAGE: u32 = 1_000;
+const PAGE_SIZES: PageSizes = PageSizes { default: 100, max: 1_000 };
 
 /// A page of the audit log.
 #[derive(Serialize, ToSchema)]
@@ -58,6 +57,34 @@ impl From<AuditEntry> for AuditRecord {
     }
 }
 
+/// The parameters of `GET /v1/audit-log`.
+#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct AuditLogQuery {
+    /// Only entries from this instant on
+    #[param(value_type = Option<String>, format = DateTime)]
+    from: Parameter,
+    /// Only entries up to this instant
+    #[param(value_type = Option<String>, format = DateTime)]
+    to: Parameter,
+    /// Only entries of this actor
+    #[param(value_type = Option<String>)]
+    actor: Parameter,
+    /// Only entries of this action
+    #[param(value_type = Option<schemas::ActionName>, inline)]
+    action: Parameter,
+    /// The page size; 100 by default
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    page_size: Parameter,
+    /// An alias of `pageSize`
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Parameter,
+    /// `nextCursor` of the previous page
+    #[param(value_type = Option<String>)]
+    cursor: Parameter,
+}
+
 /// List changes and their authors
 ///
 /// Every change to the account's data, with its author and its origin. A bulk creation has one
@@ -66,14 +93,7 @@ impl From<AuditEntry> for AuditRecord {
     get,
     path = "/v1/audit-log",
     tag = "Account",
-    params(
-        ("from" = Option<String>, Query, description = "Only entries from this instant on", format = DateTime),
-        ("to" = Option<String>, Query, description = "Only entries up to this instant", format = DateTime),
-        ("actor" = Option<String>, Query, description = "Only entries of this actor"),
-        ("action" = inline(Option<schemas::ActionName>), Query, description = "Only entries of this action"),
-        ("pageSize" = Option<u32>, Query, description = "The page size; 100 by default", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
-    ),
+    params(AuditLogQuery),
     responses(
         (status = 200, description = "The page", body = Data<AuditLog>),
         BadQuery,
@@ -83,23 +103,23 @@ impl From<AuditEntry> for AuditRecord {
 pub(super) async fn list_audit_log(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
-    query: QueryParameters,
+    QueryParameters(query): QueryParameters<AuditLogQuery>,
 ) -> Result<Data<AuditLog>, ApiError> {
-    let AuditPage { entries, has_more } = api.accounts.audit_log(account, &read(query)?).await?;
+    let AuditPage { entries, has_more } = api.accounts.audit_log(account, &check(query)?).await?;
     let last = entries.last().filter(|_| has_more);
     let next_cursor = last.map(|last| cursor::after_audit_entry(last.id));
     Ok(Data::of(AuditLog { entries: entries.into_iter().map(Into::into).collect(), next_cursor }))
 }
 
-fn read(mut query: QueryParameters) -> Result<AuditQuery, FieldErrors> {
-    let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
+fn check(query: AuditLogQuery) -> Result<AuditQuery, FieldErrors> {
+    let mut errors = FieldErrors::new();
     let asked = AuditQuery {
-        from: query.instant("from"),
-        to: query.instant("to"),
-        actor: query.text("actor"),
-        action: query.one_of("action", Action::ALL),
-        after: cursor::audit_entry(&mut query),
-        limit: paging.size,
+        from: query.from.instant("from", &mut errors),
+        to: query.to.instant("to", &mut errors),
+        actor: query.actor.text("actor", &mut errors),
+        action: query.action.one_of("action", Action::ALL, &mut errors),
+        after: cursor::audit_entry(query.cursor, &mut errors),
+        limit: PAGE_SIZES.read(query.page_size, query.limit, &mut errors),
     };
-    query.finish(asked)
+    errors.unless_any(asked)
 }

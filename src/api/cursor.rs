@@ -4,7 +4,8 @@
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 
-use super::query::QueryParameters;
+use super::query::Parameter;
+use crate::domain::field_errors::FieldErrors;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AuditId, DeliveryId, JobId, ScheduleId, Timestamp};
 use crate::store::{ScheduleSort, SortField, SortValue};
@@ -20,9 +21,9 @@ pub(super) fn after_job(id: JobId) -> String {
     encode(OF_JOBS, &[&id.to_bytes()])
 }
 
-/// Reads the query's cursor: the job that the page starts after.
-pub(super) fn job(query: &mut QueryParameters) -> Option<JobId> {
-    read(query, OF_JOBS, |position| Some(JobId::from_bytes(position.try_into().ok()?)))
+/// Reads a cursor: the job that the page starts after.
+pub(super) fn job(cursor: Parameter, errors: &mut FieldErrors) -> Option<JobId> {
+    read(cursor, errors, OF_JOBS, |position| Some(JobId::from_bytes(position.try_into().ok()?)))
 }
 
 /// Returns the cursor after a skip.
@@ -30,9 +31,9 @@ pub(super) fn after_skip((first, row): (Timestamp, i64)) -> String {
     encode(OF_SKIPS, &[&first.as_millis().to_be_bytes(), &row.to_be_bytes()])
 }
 
-/// Reads the query's cursor: the skip that the page starts after.
-pub(super) fn skip(query: &mut QueryParameters) -> Option<(Timestamp, i64)> {
-    read(query, OF_SKIPS, |position| {
+/// Reads a cursor: the skip that the page starts after.
+pub(super) fn skip(cursor: Parameter, errors: &mut FieldErrors) -> Option<(Timestamp, i64)> {
+    read(cursor, errors, OF_SKIPS, |position| {
         let (first, row) = position.split_first_chunk()?;
         let first = Timestamp::from_millis(i64::from_be_bytes(*first));
         Some((first, i64::from_be_bytes(row.try_into().ok()?)))
@@ -44,9 +45,11 @@ pub(super) fn after_audit_entry(id: AuditId) -> String {
     encode(OF_AUDIT_ENTRIES, &[&id.to_bytes()])
 }
 
-/// Reads the query's cursor: the entry of the audit log that the page starts after.
-pub(super) fn audit_entry(query: &mut QueryParameters) -> Option<AuditId> {
-    read(query, OF_AUDIT_ENTRIES, |position| Some(AuditId::from_bytes(position.try_into().ok()?)))
+/// Reads a cursor: the entry of the audit log that the page starts after.
+pub(super) fn audit_entry(cursor: Parameter, errors: &mut FieldErrors) -> Option<AuditId> {
+    read(cursor, errors, OF_AUDIT_ENTRIES, |position| {
+        Some(AuditId::from_bytes(position.try_into().ok()?))
+    })
 }
 
 /// Returns the cursor after a delivery.
@@ -54,9 +57,11 @@ pub(super) fn after_delivery(id: DeliveryId) -> String {
     encode(OF_DELIVERIES, &[&id.to_bytes()])
 }
 
-/// Reads the query's cursor: the delivery that the page starts after.
-pub(super) fn delivery(query: &mut QueryParameters) -> Option<DeliveryId> {
-    read(query, OF_DELIVERIES, |position| Some(DeliveryId::from_bytes(position.try_into().ok()?)))
+/// Reads a cursor: the delivery that the page starts after.
+pub(super) fn delivery(cursor: Parameter, errors: &mut FieldErrors) -> Option<DeliveryId> {
+    read(cursor, errors, OF_DELIVERIES, |position| {
+        Some(DeliveryId::from_bytes(position.try_into().ok()?))
+    })
 }
 
 /// Returns the cursor after a schedule in the order `sort`.
@@ -70,13 +75,14 @@ pub(super) fn after_schedule(sort: ScheduleSort, schedule: &Schedule) -> String 
     encode(OF_SCHEDULES, &[&[order(sort)], &schedule.id.to_bytes(), &value])
 }
 
-/// Reads the query's cursor: the schedule that the page starts after. The cursor must be of the
+/// Reads a cursor: the schedule that the page starts after. The cursor must be of the
 /// same order.
 pub(super) fn schedule(
-    query: &mut QueryParameters,
+    cursor: Parameter,
     sort: ScheduleSort,
+    errors: &mut FieldErrors,
 ) -> Option<(SortValue, ScheduleId)> {
-    read(query, OF_SCHEDULES, |position| {
+    read(cursor, errors, OF_SCHEDULES, |position| {
         let rest = position.strip_prefix(&[order(sort)])?;
         let (id, value) = rest.split_first_chunk()?;
         let value = match sort.field {
@@ -94,17 +100,16 @@ fn encode(kind: u8, position: &[&[u8]]) -> String {
 }
 
 fn read<T>(
-    query: &mut QueryParameters,
+    cursor: Parameter,
+    errors: &mut FieldErrors,
     kind: u8,
     parse: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Option<T> {
-    let text = query.text("cursor")?;
-    let bytes = BASE64.decode(text).ok();
-    let position = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(&[kind])).and_then(parse);
-    if position.is_none() {
-        query.refuse("cursor", "Must be a cursor from an answer to the same query");
-    }
-    position
+    cursor.parse("cursor", errors, |text| {
+        let bytes = BASE64.decode(text).ok();
+        let position = bytes.as_deref().and_then(|bytes| bytes.strip_prefix(&[kind]));
+        position.and_then(parse).ok_or("Must be a cursor from an answer to the same query")
+    })
 }
 
 fn order(sort: ScheduleSort) -> u8 {
@@ -134,35 +139,41 @@ fn time(bytes: &[u8]) -> Option<Option<Timestamp>> {
 mod tests {
     use super::*;
 
-    fn query(cursor: &str) -> QueryParameters {
-        QueryParameters::parse(&format!("cursor={cursor}"))
+    /// Reads a cursor. An error must come with no value, and only then.
+    fn read_with<T>(
+        text: &str,
+        read: impl FnOnce(Parameter, &mut FieldErrors) -> Option<T>,
+    ) -> Option<T> {
+        let mut errors = FieldErrors::new();
+        let position = read(Parameter::of(text), &mut errors);
+        let is_refused = errors != FieldErrors::new();
+        assert_eq!(is_refused, position.is_none() && !text.is_empty(), "{text}: {errors}");
+        position
     }
 
     #[test]
     fn cursors_read_back() {
         let id = JobId::new(Timestamp::from_millis(7), 9);
-        assert_eq!(job(&mut query(&after_job(id))), Some(id));
+        assert_eq!(read_with(&after_job(id), job), Some(id));
         let entry = AuditId::new(Timestamp::from_millis(7), 9);
-        assert_eq!(audit_entry(&mut query(&after_audit_entry(entry))), Some(entry));
-        assert_eq!(audit_entry(&mut query(&after_job(id))), None, "another kind");
+        assert_eq!(read_with(&after_audit_entry(entry), audit_entry), Some(entry));
+        assert_eq!(read_with(&after_job(id), audit_entry), None, "another kind");
         let sent = DeliveryId::new(Timestamp::from_millis(7), 9);
-        assert_eq!(delivery(&mut query(&after_delivery(sent))), Some(sent));
-        assert_eq!(delivery(&mut query(&after_job(id))), None, "another kind");
+        assert_eq!(read_with(&after_delivery(sent), delivery), Some(sent));
+        assert_eq!(read_with(&after_job(id), delivery), None, "another kind");
         let at = (Timestamp::from_millis(1_700_000_000_000), -3);
-        assert_eq!(skip(&mut query(&after_skip(at))), Some(at));
+        assert_eq!(read_with(&after_skip(at), skip), Some(at));
     }
 
     #[test]
     fn other_texts_are_refused() {
         let job_cursor = after_job(JobId::new(Timestamp::from_millis(7), 9));
         for text in ["x", "*", "AA==", &job_cursor[1..], &format!("{job_cursor}AAAA")] {
-            let mut query = query(text);
-            assert_eq!(job(&mut query), None, "{text}");
-            assert!(query.finish(()).is_err(), "{text}");
+            assert_eq!(read_with(text, job), None, "{text}");
         }
         let sort = ScheduleSort { field: SortField::Name, descending: true };
-        assert_eq!(schedule(&mut query(&job_cursor), sort), None, "another kind");
-        assert_eq!(schedule(&mut query(""), sort), None);
-        assert!(query("").finish(()).is_ok(), "an empty one is none");
+        let by_name = |cursor: Parameter, errors: &mut FieldErrors| schedule(cursor, sort, errors);
+        assert_eq!(read_with(&job_cursor, by_name), None, "another kind");
+        assert_eq!(read_with("", by_name), None, "an empty one is none");
     }
 }

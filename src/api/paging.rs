@@ -1,9 +1,25 @@
 //! Numbered pages of lists. Cursors, for long lists, are in `cursor`.
 
-use super::query::QueryParameters;
+use super::query::Parameter;
+use crate::domain::field_errors::FieldErrors;
 
 /// The largest page number; larger ones are clamped to it. No list reaches that far.
 const LAST_PAGE: u32 = 1_000_000_000;
+
+/// The sizes that the pages of a list can have.
+#[derive(Clone, Copy)]
+pub(super) struct PageSizes {
+    pub(super) default: u32,
+    pub(super) max: u32,
+}
+
+impl PageSizes {
+    /// Reads `pageSize` and its alias `limit`. `pageSize` takes precedence.
+    pub(super) fn read(self, size: Parameter, limit: Parameter, errors: &mut FieldErrors) -> u32 {
+        let limit = limit.clamped("limit", (1, self.max), errors);
+        size.clamped("pageSize", (1, self.max), errors).or(limit).unwrap_or(self.default)
+    }
+}
 
 /// A requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +31,9 @@ pub(super) struct Paging {
 }
 
 impl Paging {
-    /// Reads `page` and `pageSize`. `limit` is an alias of `pageSize`, which takes precedence.
-    pub(super) fn read(query: &mut QueryParameters, default_size: u32, max_size: u32) -> Self {
-        let page = query.clamped("page", 1, LAST_PAGE).unwrap_or(1);
-        let limit = query.clamped("limit", 1, max_size);
-        let size = query.clamped("pageSize", 1, max_size).or(limit).unwrap_or(default_size);
-        Self { page, size }
+    /// Reads `page`. A page has at most `size` items.
+    pub(super) fn read(page: Parameter, size: u32, errors: &mut FieldErrors) -> Self {
+        Self { page: page.clamped("page", (1, LAST_PAGE), errors).unwrap_or(1), size }
     }
 
     /// Returns the number of items before the page.
@@ -40,15 +53,20 @@ mod tests {
 
     #[test]
     fn sizes_have_an_alias_and_bounds() {
-        for (query, page, size) in [
-            ("", 1, 10),
-            ("page=3&limit=7", 3, 7),
-            ("pageSize=5&limit=7", 1, 5),
-            ("page=0&pageSize=0", 1, 1),
-            ("page=-4&pageSize=1000", 1, 100),
+        let sizes = PageSizes { default: 10, max: 100 };
+        let given = |text: &str| Parameter::of(text);
+        for (page, page_size, limit, expected) in [
+            ("", "", "", (1, 10)),
+            ("3", "", "7", (3, 7)),
+            ("", "5", "7", (1, 5)),
+            ("0", "0", "", (1, 1)),
+            ("-4", "1000", "", (1, 100)),
         ] {
-            let paging = Paging::read(&mut QueryParameters::parse(query), 10, 100);
-            assert_eq!(paging, Paging { page, size }, "{query}");
+            let mut errors = FieldErrors::new();
+            let size = sizes.read(given(page_size), given(limit), &mut errors);
+            let paging = Paging::read(given(page), size, &mut errors);
+            assert_eq!((paging.page, paging.size), expected, "{page} {page_size} {limit}");
+            assert_eq!(errors, FieldErrors::new());
         }
         let paging = Paging { page: 3, size: 7 };
         assert_eq!(

@@ -1,105 +1,114 @@
-//! Parameters in query strings. If a name occurs twice, the last value counts. An empty value
-//! counts as absent. Unknown names are ignored.
+//! Parameters in query strings.
+//!
+//! The query of a request is one struct of [`Parameter`]s. It derives `Deserialize`, which reads it,
+//! and `IntoParams`, which documents it, so both always have the same parameters. If a name occurs
+//! twice, the last value counts. An empty value counts as absent. Unknown names are ignored.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use serde::de::DeserializeOwned;
+use serde::de::value::{Error, MapDeserializer};
+use serde::{Deserialize, Deserializer};
 
 use crate::domain::Timestamp;
 use crate::domain::field_errors::{FieldErrors, HAS_NUL, NOT_AN_INSTANT, choices};
 
-/// The parameters of a request, and the errors found in them so far.
-#[derive(Debug, Default)]
-pub(super) struct QueryParameters {
-    pairs: Vec<(String, String)>,
-    errors: FieldErrors,
-}
+/// Extracts the parameters of a request. They are not checked yet.
+#[derive(Debug)]
+pub(super) struct QueryParameters<T>(pub(super) T);
 
-impl<S: Sync> FromRequestParts<S> for QueryParameters {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for QueryParameters<T> {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::parse(parts.uri.query().unwrap_or_default()))
+        Ok(Self(parse(parts.uri.query().unwrap_or_default())))
     }
 }
 
-impl QueryParameters {
-    /// Parses any query string. Bytes that are not UTF-8 are replaced.
-    pub(super) fn parse(query: &str) -> Self {
-        let pairs = url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
-        Self { pairs, errors: FieldErrors::new() }
-    }
+/// Parses any query string. Bytes that are not UTF-8 are replaced.
+fn parse<T: DeserializeOwned>(query: &str) -> T {
+    let last_values: BTreeMap<Cow<'_, str>, Cow<'_, str>> =
+        url::form_urlencoded::parse(query.as_bytes()).collect();
+    let given = last_values.into_iter().filter(|(_, value)| !value.is_empty());
+    T::deserialize(MapDeserializer::<_, Error>::new(given)).expect("parameters accept any text")
+}
 
-    /// Adds an error about a parameter.
-    pub(super) fn refuse(&mut self, name: &str, message: impl Into<String>) {
-        self.errors.add(name, message);
-    }
+/// The value of a parameter as the client gave it, if it did.
+#[derive(Debug, Default)]
+pub(super) struct Parameter(Option<String>);
 
-    /// Returns the text of an id. Its form is not checked, since a malformed id is no error here:
-    /// it matches nothing.
-    pub(super) fn id(&mut self, name: &str) -> Option<String> {
-        let place = self.pairs.iter().rposition(|(given, _)| given == name)?;
-        Some(std::mem::take(&mut self.pairs[place].1)).filter(|text| !text.is_empty())
+impl<'de> Deserialize<'de> for Parameter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Some(text)))
+    }
+}
+
+/// Each method takes the name of the parameter, and adds an error under this name if the value is
+/// not valid.
+impl Parameter {
+    /// Returns the parsed id. A malformed id cannot match anything, so it is no error of the
+    /// parameter, but the inner error.
+    pub(super) fn id<T: FromStr>(self) -> Option<Result<T, T::Err>> {
+        self.0.map(|text| text.parse())
     }
 
     /// Returns a text. A NUL character in it is an error.
-    pub(super) fn text(&mut self, name: &str) -> Option<String> {
-        let place = self.pairs.iter().rposition(|(given, _)| given == name)?;
-        let text = std::mem::take(&mut self.pairs[place].1);
-        if text.contains('\0') {
-            self.refuse(name, HAS_NUL);
+    pub(super) fn text(self, name: &str, errors: &mut FieldErrors) -> Option<String> {
+        if self.0.as_ref().is_some_and(|text| text.contains('\0')) {
+            errors.add(name, HAS_NUL);
             return None;
         }
-        Some(text).filter(|text| !text.is_empty())
+        self.0
     }
 
     /// Returns an integer, clamped to the range from `min` to `max`.
-    pub(super) fn clamped(&mut self, name: &str, min: u32, max: u32) -> Option<u32> {
-        let text = self.text(name)?;
-        match clamp(&text, min, max) {
-            Some(number) => Some(number),
-            None => self.refused(name, "Must be an integer"),
-        }
+    pub(super) fn clamped(
+        self,
+        name: &str,
+        (min, max): (u32, u32),
+        errors: &mut FieldErrors,
+    ) -> Option<u32> {
+        self.parse(name, errors, |text| clamp(text, min, max).ok_or("Must be an integer"))
     }
 
     /// Returns a value that must be one of the names of `all`.
-    pub(super) fn one_of<T>(&mut self, name: &str, all: &[T]) -> Option<T>
+    pub(super) fn one_of<T>(self, name: &str, all: &[T], errors: &mut FieldErrors) -> Option<T>
     where
         T: Display + FromStr,
     {
-        match self.text(name)?.parse() {
-            Ok(value) => Some(value),
-            Err(_) => self.refused(name, choices(all)),
-        }
+        self.parse(name, errors, |text| text.parse().map_err(|_| choices(all)))
     }
 
     /// Returns an instant.
-    pub(super) fn instant(&mut self, name: &str) -> Option<Timestamp> {
-        match self.text(name)?.parse() {
-            Ok(instant) => Some(instant),
-            Err(_) => self.refused(name, NOT_AN_INSTANT),
-        }
+    pub(super) fn instant(self, name: &str, errors: &mut FieldErrors) -> Option<Timestamp> {
+        self.parse(name, errors, |text| text.parse().map_err(|_| NOT_AN_INSTANT))
     }
 
     /// Returns a flag, which must be `true` or `false`.
-    pub(super) fn flag(&mut self, name: &str) -> Option<bool> {
-        match self.text(name)?.parse() {
-            Ok(flag) => Some(flag),
-            Err(_) => self.refused(name, "Must be true or false"),
+    pub(super) fn flag(self, name: &str, errors: &mut FieldErrors) -> Option<bool> {
+        self.parse(name, errors, |text| text.parse().map_err(|_| "Must be true or false"))
+    }
+
+    /// Returns the value that `rule` makes of the text.
+    pub(super) fn parse<T, E: Into<String>>(
+        self,
+        name: &str,
+        errors: &mut FieldErrors,
+        rule: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        match rule(&self.text(name, errors)?) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                errors.add(name, message);
+                None
+            }
         }
-    }
-
-    /// Returns `value`, or the errors if there are any.
-    pub(super) fn finish<T>(self, value: T) -> Result<T, FieldErrors> {
-        self.errors.unless_any(value)
-    }
-
-    fn refused<T>(&mut self, name: &str, message: impl Into<String>) -> Option<T> {
-        self.refuse(name, message);
-        None
     }
 }
 
@@ -120,8 +129,17 @@ fn clamp(text: &str, min: u32, max: u32) -> Option<u32> {
 }
 
 #[cfg(test)]
+impl Parameter {
+    /// Returns the parameter with this value. The empty text is an absent value.
+    pub(super) fn of(text: &str) -> Self {
+        Self(Some(text.to_owned()).filter(|text| !text.is_empty()))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ScheduleId;
     use crate::domain::job::JobStatus;
 
     #[test]
@@ -146,18 +164,32 @@ mod tests {
         }
     }
 
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct TestQuery {
+        limit: Parameter,
+        status: Parameter,
+        from: Parameter,
+        a: Parameter,
+        q: Parameter,
+        schedule: Parameter,
+    }
+
     #[test]
     fn wrong_values_are_named_and_empty_ones_absent() {
-        let mut query =
-            QueryParameters::parse("limit=abc&status=x&from=now&a=%00&limit=&q=a+b%21&q=%ff");
-        assert_eq!(query.clamped("limit", 1, 9), None, "the last one counts, and it is empty");
-        assert_eq!(query.text("q").as_deref(), Some("\u{fffd}"));
-        assert_eq!(query.one_of("status", JobStatus::ALL), None);
-        assert_eq!(query.instant("from"), None);
-        assert_eq!(query.text("a"), None);
-        let errors = query.finish(()).expect_err("three are wrong").to_string();
+        let query: TestQuery =
+            parse("limit=abc&status=x&from=now&a=%00&limit=&q=a+b%21&q=%ff&other=1&schedule=x");
+        let mut errors = FieldErrors::new();
+        let limit = query.limit.clamped("limit", (1, 9), &mut errors);
+        assert_eq!(limit, None, "the last one counts, and it is empty");
+        assert_eq!(query.q.text("q", &mut errors).as_deref(), Some("\u{fffd}"));
+        assert_eq!(query.status.one_of("status", JobStatus::ALL, &mut errors), None);
+        assert_eq!(query.from.instant("from", &mut errors), None);
+        assert_eq!(query.a.text("a", &mut errors), None);
+        assert!(query.schedule.id::<ScheduleId>().expect("given").is_err(), "it matches nothing");
+        let errors = errors.to_string();
         assert!(errors.contains("status: Must be one of PENDING, RUNNING, SUCCESS, FAILED"));
         assert!(errors.contains("from: Must be an ISO 8601") && errors.contains("a: Must not"));
-        assert!(!errors.contains("limit"));
+        assert!(!errors.contains("limit") && !errors.contains("schedule"));
     }
 }

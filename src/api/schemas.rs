@@ -11,6 +11,15 @@ use crate::domain::outcome::ErrorCode;
 use crate::domain::plan::{ChannelType, NotifyOn};
 use crate::domain::request_body::{self, one_of};
 use crate::domain::schedule::{CatchUpPolicy, HttpMethod, OverlapPolicy, SkipReason};
+use crate::store::SortField;
+
+/// The values of `sort` and their fields. A `-` may precede a value, for descending order.
+pub(super) const SORTS: [(&str, SortField); 4] = [
+    ("name", SortField::Name),
+    ("nextRunAtUtc", SortField::NextTick),
+    ("lastRunAtUtc", SortField::LastRun),
+    ("createdAt", SortField::CreatedAt),
+];
 
 pub(super) fn http_method() -> Object {
     one_of(HttpMethod::ALL.iter().map(|item| item.as_str()), false)
@@ -73,6 +82,11 @@ pub(super) fn delivery_error_or_null() -> Object {
     one_of(DeliveryError::ALL.iter().map(|item| item.as_str()), true)
 }
 
+fn sort() -> Object {
+    let both = SORTS.iter().flat_map(|(name, _)| [(*name).to_owned(), format!("-{name}")]);
+    one_of(both, false)
+}
+
 pub(super) fn instant() -> Object {
     request_body::instant(false)
 }
@@ -110,16 +124,5 @@ parameters! {
     /// The action of an audit entry, as a query parameter.
     ActionName = action();
     /// The sort order of schedules, as a query parameter.
-    SortName = one_of(SORTS.into_iter(), false);
+    SortName = sort();
 }
-
-const SORTS: [&str; 8] = [
-    "name",
-    "-name",
-    "nextRunAtUtc",
-    "-nextRunAtUtc",
-    "lastRunAtUtc",
-    "-lastRunAtUtc",
-    "createdAt",
-    "-createdAt",
-];

@@ -11,7 +11,7 @@ use super::StartError;
 use crate::config::{Config, OTHERS, StoreChoice, others_can_read};
 use crate::domain::secret_key::{KEY_BYTES, SecretKey};
 use crate::runtime::Random;
-use crate::store::Sealer;
+use crate::store::SecretCipher;
 use crate::store::sqlite::SqliteStore;
 
 /// The name of the key file.
@@ -28,9 +28,9 @@ pub fn new_key(random: &Random) -> SecretKey {
     SecretKey { id: format!("s-{:08x}", random.bits() >> 96), key }
 }
 
-/// Returns the sealer that encrypts the secrets of the configured store. Creates the key file of a
+/// Returns the cipher that encrypts the secrets of the configured store. Creates the key file of a
 /// new SQLite store.
-pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, StartError> {
+pub(super) async fn cipher(config: &Config, random: &Random) -> Result<SecretCipher, StartError> {
     let found = match &config.store {
         _ if !config.secrets.is_empty() => config.secrets.clone(),
         StoreChoice::Postgres(_) => return Err(StartError::NoKeys),
@@ -50,7 +50,7 @@ pub(super) async fn sealer(config: &Config, random: &Random) -> Result<Sealer, S
         }
     };
     let (first, others) = found.split_first().ok_or(StartError::NoKeys)?;
-    Ok(Sealer::new(first, others, random.clone()))
+    Ok(SecretCipher::new(first, others, random.clone()))
 }
 
 /// Returns the path of the key file that belongs to a store's file.

@@ -86,7 +86,7 @@ pub enum StartError {
     /// The thread that keeps this replica in the cluster cannot be started.
     #[error("cannot start the thread that keeps this replica in the cluster: {0}")]
     Member(std::io::Error),
-    /// The first sweep failed.
+    /// The first pass of the job rescuer failed.
     #[error("cannot close the attempts of an earlier process: {0}")]
     Recovery(crate::runtime::RunError),
 }

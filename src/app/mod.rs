@@ -4,7 +4,8 @@
 //! 1. the operations listener, so that liveness probes succeed from the beginning;
 //! 2. the store: opened, locked and migrated. The start waits until a database server is usable;
 //! 3. the queue and the cluster;
-//! 4. the first sweep: without a cluster, it closes the attempts that an earlier process left;
+//! 4. the first pass of the job rescuer: without a cluster, it closes the attempts that an earlier
+//!    process left;
 //! 5. the stages of the replica's roles;
 //! 6. the public listener;
 //! 7. readiness, once queue and cluster have answered. A later outage of either does not end the
@@ -154,7 +155,7 @@ impl App {
         stages::keep_time(&context, tasks, keeper);
         stages::observe(config, &context, tasks, shards);
         canary.start(&context, tasks, &random, shards);
-        stages::sweep(config, &context, tasks, &random).await?;
+        stages::rescue_jobs(config, &context, tasks, &random).await?;
         let channels = channels(config, &client, &clock, &random);
         let stages =
             Stages { config, tasks, client: &client, channels: &channels, random: &random };

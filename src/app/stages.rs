@@ -42,27 +42,28 @@ pub(super) fn observe(config: &Config, context: &SchedulerContext, tasks: &Tasks
     run(tasks, TaskKind::Upkeep, context, Arc::default(), observer);
 }
 
-/// Starts the sweeper, if the replica's roles need it. Without a cluster, the first sweeps run
+/// Starts the job rescuer, if the replica's roles need it. Without a cluster, its first passes run
 /// before any attempt starts, and close the attempts that an earlier process left. This is safe
 /// because the lock on the store guarantees that the process that held their claims has ended.
-pub(super) async fn sweep(
+pub(super) async fn rescue_jobs(
     config: &Config,
     context: &SchedulerContext,
     tasks: &Tasks,
     random: &Random,
 ) -> Result<(), StartError> {
-    // An executor needs it too: while the queue is unavailable, only a sweep finds its jobs.
+    // An executor needs it too: while the queue is unavailable, only the job rescuer finds its
+    // jobs.
     if !config.roles.scheduler && !config.roles.executor {
         return Ok(());
     }
     let alone = matches!(config.peers, ClusterMode::Alone);
     let retry = config.executor.retry;
-    let mut sweeper = JobRescuer::new(context.clone(), retry, random.clone(), alone);
+    let mut rescuer = JobRescuer::new(context.clone(), retry, random.clone(), alone);
     while alone
-        && sweeper.run_once(context.clock.now()).await.map_err(StartError::Recovery)?
+        && rescuer.run_once(context.clock.now()).await.map_err(StartError::Recovery)?
             == LoopPause::None
     {}
-    run(tasks, TaskKind::Sweeper, context, Arc::default(), sweeper);
+    run(tasks, TaskKind::JobRescuer, context, Arc::default(), rescuer);
     Ok(())
 }
 
@@ -76,7 +77,8 @@ pub(super) struct Stages<'a> {
 }
 
 impl Stages<'_> {
-    /// Starts the stages of the replica's roles. Returns the executor, if the replica has that role.
+    /// Starts the stages of the replica's roles. Returns the executor, if the replica has that
+    /// role.
     pub(super) fn start(&self, context: &mut SchedulerContext) -> Option<Executor> {
         let Self { config, tasks, random, .. } = self;
         // The hint wakes the notifier of this replica at once when its executor raises an alert.

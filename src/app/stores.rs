@@ -78,12 +78,12 @@ impl OpenStore {
                         StartError::DataDir { path: config.data_dir.clone(), source }
                     })?;
                 }
-                let sealer = encryption_keys::sealer(config, random).await?;
-                Ok(Self::Sqlite(Arc::new(SqliteStore::open(settings, &sealer).await?)))
+                let cipher = encryption_keys::cipher(config, random).await?;
+                Ok(Self::Sqlite(Arc::new(SqliteStore::open(settings, &cipher).await?)))
             }
             StoreChoice::Postgres(settings) => {
-                let sealer = encryption_keys::sealer(config, random).await?;
-                Ok(Self::Postgres(Arc::new(PostgresStore::open(settings, &sealer)?)))
+                let cipher = encryption_keys::cipher(config, random).await?;
+                Ok(Self::Postgres(Arc::new(PostgresStore::open(settings, &cipher)?)))
             }
         }
     }

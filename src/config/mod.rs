@@ -106,7 +106,7 @@ pub struct Config {
 pub struct Roles {
     /// Serves the API.
     pub api: bool,
-    /// Fires ticks and runs the sweeper.
+    /// Fires ticks and runs the job rescuer.
     pub scheduler: bool,
     /// Executes jobs.
     pub executor: bool,

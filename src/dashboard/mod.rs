@@ -23,11 +23,11 @@ mod cookies;
 mod entry;
 mod error;
 mod form;
-mod guard;
 mod installation;
 mod jobs;
 mod keys;
 mod members;
+mod middleware;
 mod overview;
 mod question;
 mod schedules;
@@ -139,7 +139,7 @@ pub fn router(parts: DashboardParts) -> Router {
         .route("/dashboard/", get(to_dashboard))
         .route("/dashboard/{*path}", get(async || PageError::NotFound))
         .method_not_allowed_fallback(async || PageError::NotFound)
-        .route_layer(axum::middleware::from_fn_with_state(dashboard.clone(), guard::guard))
+        .route_layer(axum::middleware::from_fn_with_state(dashboard.clone(), middleware::guard))
         .with_state(dashboard);
     pages.merge(assets::routes())
 }

@@ -7,10 +7,9 @@
 //! PENDING or RUNNING --cancelled--> FAILED
 //! ```
 
-use super::method::HttpMethod;
 use super::names::names;
 use super::outcome::{ErrorCode, Timings};
-use super::unreadable::UnreadableFields;
+use super::request::{HttpMethod, UnreadableFields};
 use super::{JobId, ScheduleId, Timestamp};
 
 names! {

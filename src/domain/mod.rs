@@ -18,10 +18,10 @@ pub mod hours;
 pub mod id;
 pub mod job;
 pub mod key;
-mod method;
 mod names;
 pub mod outcome;
 pub mod plan;
+mod request;
 pub mod request_body;
 pub mod retry;
 pub mod schedule;
@@ -33,7 +33,6 @@ pub mod status_codes;
 pub mod ticket;
 pub mod time;
 pub mod token;
-mod unreadable;
 pub mod user;
 
 pub use id::{

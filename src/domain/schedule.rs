@@ -4,8 +4,7 @@ use super::job::JobStatus;
 use super::names::names;
 use super::{ScheduleId, Timestamp, VersionId};
 
-pub use super::method::HttpMethod;
-pub use super::unreadable::UnreadableFields;
+pub use super::request::{HttpMethod, UnreadableFields};
 
 names! {
     /// The handling of a tick while a job of an earlier tick has not finished.

@@ -7,12 +7,12 @@
 //! this replica for, start without a ticket, as long as there are free slots and no ticket waits
 //! for one.
 //!
-//! Invariants: the store's conditional writes keep JOB-1 and JOB-2. JOB-3 needs the sweep: claims
-//! end with the executor's lease (`lease`) if it is not renewed, and the sweep then closes the
-//! attempts. An executor closes by itself the attempts that it has lost while its lease lasts
-//! (`orphans`). [`Executor::stop`] keeps STOP-1.
+//! Invariants: the store's conditional writes keep JOB-1 and JOB-2. JOB-3 needs the job rescuer:
+//! claims end with the executor's lease (`lease`) if it is not renewed, and the job rescuer then
+//! closes the attempts. An executor closes by itself the attempts that it has lost while its lease
+//! lasts (`orphans`). [`Executor::stop`] keeps STOP-1.
 //!
-//! On failure: a batch that cannot be claimed is left to the sweep. Outcomes that cannot be
+//! On failure: a batch that cannot be claimed is left to the job rescuer. Outcomes that cannot be
 //! committed are kept and tried again while their claims last. One bad row does not keep a batch
 //! from being committed: only that job ends FAILED `INTERNAL`, and so does a job whose request
 //! cannot be read. Rows that another transaction holds, or that take the store too long, delay only
@@ -175,7 +175,7 @@ fn start_taking(
     tasks.spawn(TaskKind::Executor, async move {
         drive(&driven, TaskKind::Executor, &clock, &hint, &mut dispatcher).await;
         if let Err(error) = dispatcher.settle().await {
-            tracing::warn!(%error, "the last claim failed, leaving its jobs to the sweep");
+            tracing::warn!(%error, "the last claim failed, leaving its jobs to the job rescuer");
         }
         drop(ended);
     });

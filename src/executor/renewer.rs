@@ -54,9 +54,9 @@ async fn keep_lease(shared: &ExecutorShared) {
         {
             tracing::warn!(%error, "could not renew the lease of this executor, trying again");
         }
-        let rest = half_fresh.min(EVERY);
-        beat.due(clock.monotonic() + rest);
-        clock.sleep(rest).await;
+        let pause = half_fresh.min(EVERY);
+        beat.due(clock.monotonic() + pause);
+        clock.sleep(pause).await;
     }
 }
 

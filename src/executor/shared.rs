@@ -42,12 +42,12 @@ impl ExecutorShared {
         self.clock.since(claimed) <= self.settings.claim_time / 2
     }
 
-    /// Queues tickets. If that fails, the sweep finds their jobs.
+    /// Queues tickets. If that fails, the job rescuer finds their jobs.
     pub(super) async fn push(&self, tickets: &[Ticket]) {
         if !tickets.is_empty()
             && let Err(error) = self.queue.push(tickets).await
         {
-            tracing::warn!(%error, "tickets not queued, leaving them to the sweep");
+            tracing::warn!(%error, "tickets not queued, leaving them to the job rescuer");
         }
     }
 }

@@ -78,7 +78,7 @@ impl OngoingTries {
     /// Returns the limits of a claim that is made now. A claim takes at most half of the limit of a
     /// channel or account. A channel or account with half of its tries under way can therefore
     /// still be claimed for, and none exceeds its limit.
-    pub(super) fn room(&self) -> ClaimLimits {
+    pub(super) fn claim_limits(&self) -> ClaimLimits {
         let TryLimits { total, per_channel, per_account, per_type } = &self.0.limits;
         let under_way = self.0.under_way.lock();
         let left = |(kind, most): &(ChannelType, usize)| {
@@ -158,20 +158,20 @@ mod tests {
             busy_accounts: Vec::new(),
             per_type: vec![(ChannelType::Email, 1)],
         };
-        assert_eq!(flights.room(), empty);
+        assert_eq!(flights.claim_limits(), empty);
         let (one, two) = (owner(1, 1, ChannelType::Slack), owner(2, 1, ChannelType::Email));
         let first = flights.begin(one);
-        assert_eq!(flights.room(), ClaimLimits { total: 9, ..empty });
+        assert_eq!(flights.claim_limits(), ClaimLimits { total: 9, ..empty });
         let second = flights.begin(one);
         let third = flights.begin(two);
-        let room = flights.room();
-        assert_eq!((room.total, room.busy), (7, vec![one.channel]));
-        assert_eq!(room.busy_accounts, [one.account]);
-        assert_eq!(room.per_type, [(ChannelType::Email, 0)]);
+        let limits = flights.claim_limits();
+        assert_eq!((limits.total, limits.busy), (7, vec![one.channel]));
+        assert_eq!(limits.busy_accounts, [one.account]);
+        assert_eq!(limits.per_type, [(ChannelType::Email, 0)]);
         drop((first, third));
-        let room = flights.room();
-        assert_eq!((room.total, room.busy, room.busy_accounts), (9, Vec::new(), Vec::new()));
-        assert_eq!(room.per_type, [(ChannelType::Email, 1)]);
+        let limits = flights.claim_limits();
+        assert_eq!((limits.total, limits.busy, limits.busy_accounts), (9, Vec::new(), Vec::new()));
+        assert_eq!(limits.per_type, [(ChannelType::Email, 1)]);
         drop(second);
         assert_eq!(flights.under_way(), 0);
     }

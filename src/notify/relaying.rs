@@ -20,7 +20,7 @@ const EVENTS: u32 = 500;
 const DELIVERIES: usize = 128;
 /// The longest pause of the loop without a hint. It is also the maximum delay until events of other
 /// replicas are noticed.
-const LONGEST_REST: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Relays events and starts deliveries.
 pub(super) struct Relaying {
@@ -62,7 +62,7 @@ impl Relaying {
     async fn deliver(&self, now: Timestamp) -> Result<bool, RunError> {
         let NotifierShared { id, settings, store, clock, flights, .. } = &*self.shared;
         let ClaimLimits { total, per_channel, busy, per_account, busy_accounts, per_type } =
-            flights.room();
+            flights.claim_limits();
         let limit = total.min(DELIVERIES);
         if limit == 0 {
             return Ok(false);
@@ -106,7 +106,7 @@ fn number(count: usize) -> u32 {
 impl Relaying {
     pub(super) async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         if !self.shared.clock.is_believed() {
-            return Ok(LoopPause::For(LONGEST_REST));
+            return Ok(LoopPause::For(LONGEST_PAUSE));
         }
         if self.alone {
             let released = self.shared.store.release_deliveries(now).await?;
@@ -119,10 +119,10 @@ impl Relaying {
         if relayed || delivered {
             return Ok(LoopPause::None);
         }
-        let rest = now.plus(LONGEST_REST);
+        let latest = now.plus(LONGEST_PAUSE);
         // A due delivery that cannot be started now waits until a try ends. The recorder then
         // notifies the loop, so a past `next` needs no earlier wake-up.
         let next = work.next.filter(|next| *next > now);
-        Ok(LoopPause::Until(next.map_or(rest, |next| next.min(rest))))
+        Ok(LoopPause::Until(next.map_or(latest, |next| next.min(latest))))
     }
 }

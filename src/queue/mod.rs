@@ -4,7 +4,7 @@
 //! Place in the flow: leaders keep the next tick of each schedule of their shards in the due index
 //! and push tickets of due jobs into the run queue; executors take them from there. Everything in
 //! the queue is a hint and can be lost at any moment (QUEUE-1). It is refilled from the store: the
-//! due index by its leader, the run queue by the sweep.
+//! due index by its leader, the run queue by the job rescuer.
 //!
 //! Every adapter keeps these rules, and the conformance suite checks them:
 //! - A due index carries the epoch that built it. Reads and writes that name another epoch get
@@ -36,8 +36,8 @@ use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::runtime::{CallError, measured};
 
 /// The maximum number of tickets in a run queue: in all of a process, or in each shard where shards
-/// have run queues of their own. A full run queue drops tickets. The sweep finds their jobs in the
-/// store and pushes the tickets again later.
+/// have run queues of their own. A full run queue drops tickets. The job rescuer finds their jobs
+/// in the store and pushes the tickets again later.
 const MOST_TICKETS: usize = 250_000;
 /// An account with fewer ready tickets than this still gets tickets into a full run queue, up to
 /// twice [`MOST_TICKETS`] in all. So one account's backlog cannot lock out the others.

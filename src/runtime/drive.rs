@@ -111,7 +111,7 @@ impl From<TaskKind> for Loop {
     fn from(kind: TaskKind) -> Self {
         match kind {
             TaskKind::Leader => Self::Leader,
-            TaskKind::Sweeper => Self::Sweeper,
+            TaskKind::JobRescuer => Self::JobRescuer,
             TaskKind::Executor => Self::Executor,
             TaskKind::Committer => Self::Committer,
             TaskKind::Renewer => Self::Renewer,

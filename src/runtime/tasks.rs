@@ -74,7 +74,7 @@ task_kinds! {
     /// Fires the ticks of the shards that this replica leads.
     Leader = "leader", Soft, StopProcess;
     /// Finds jobs whose tickets the queue lost, and claims that are no longer renewed.
-    Sweeper = "sweeper", Soft, StopProcess;
+    JobRescuer = "sweeper", Soft, StopProcess;
     /// Takes tickets and claims jobs.
     Executor = "executor", Soft, StopProcess;
     /// Claims a batch of jobs, or fires it, and starts their attempts.

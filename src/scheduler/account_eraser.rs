@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SchedulerContext;
-use super::pace::rest;
+use super::pace::pause;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::{OwnedSchedule, ShardChanges};
@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(100);
 /// The maximum number of rows of one kind that are deleted at once.
 const BATCH: u32 = 500;
-/// The maximum number of accounts in a round, with one batch each.
+/// The maximum number of accounts in a pass, with one batch each.
 const ACCOUNTS: u32 = 20;
 /// The minimum time between two log lines about the progress of an account.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
@@ -30,7 +30,7 @@ pub struct AccountEraser {
     /// The number of rows that this replica has deleted of each unfinished account, and the time of
     /// the last log line about it.
     removed: HashMap<AccountId, (u64, Timestamp)>,
-    /// The last account of the previous round. The next round starts after it, so that accounts
+    /// The last account of the previous pass. The next pass starts after it, so that accounts
     /// that are empty and not settled yet, or whose rows are locked, do not delay those behind
     /// them.
     after: Option<DeletedPlace>,
@@ -97,6 +97,6 @@ impl Worker for AccountEraser {
             return Err(error);
         }
         let took = self.context.clock.monotonic().saturating_sub(began);
-        Ok(LoopPause::For(if more { rest(took, BETWEEN) } else { EVERY }))
+        Ok(LoopPause::For(if more { pause(took, BETWEEN) } else { EVERY }))
     }
 }

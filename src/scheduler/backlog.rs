@@ -4,7 +4,7 @@
 //! Only jobs that do not find a free slot at once are checked. The store is asked how many jobs of
 //! the schedule wait, and then the leader makes jobs up to the limit without asking again. This is
 //! safe: only the leader of a shard makes jobs of its ticks, and jobs that start meanwhile only add
-//! room. Jobs that users trigger count, but are not limited here.
+//! capacity. Jobs that users trigger count, but are not limited here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::domain::shard::{Epoch, ShardId};
 use crate::runtime::Mutex;
 use crate::store::{Fence, Firing, SharedStore, StoreError, TickJob};
 
-/// The maximum number of schedules whose room is cached, about 50 bytes each.
+/// The maximum number of schedules whose capacity is cached, about 50 bytes each.
 const MOST: usize = 100_000;
 
 /// The number of jobs that may still be added, by schedule.
 pub(super) struct Backlog {
     plans: Arc<Plans>,
-    rooms: Mutex<HashMap<ScheduleId, BacklogRoom>>,
+    capacities: Mutex<HashMap<ScheduleId, BacklogCapacity>>,
 }
 
-/// The room of a schedule, valid for one term of its shard.
+/// The capacity of a schedule, valid for one term of its shard.
 #[derive(Clone, Copy)]
-struct BacklogRoom {
+struct BacklogCapacity {
     epoch: Epoch,
     jobs: u32,
 }
 
 impl Backlog {
     pub(super) fn new(plans: Arc<Plans>) -> Self {
-        Self { plans, rooms: Mutex::default() }
+        Self { plans, capacities: Mutex::default() }
     }
 
     /// Returns, for each firing, how many of its jobs may be made. `plan` returns the name of the
@@ -59,9 +59,9 @@ impl Backlog {
             true => HashMap::new(),
             false => store.unstarted(&ids, most).await?,
         };
-        let mut rooms = self.rooms.lock();
-        if rooms.len() + ids.len() > MOST {
-            rooms.clear();
+        let mut capacities = self.capacities.lock();
+        if capacities.len() + ids.len() > MOST {
+            capacities.clear();
         }
         let asked: HashSet<_> = ids.into_iter().collect();
         let take = |firing: &Firing| {
@@ -71,34 +71,37 @@ impl Backlog {
             if asked.contains(&firing.schedule) {
                 let waiting = counted.get(&firing.schedule).copied().unwrap_or(0);
                 let jobs = bound(firing).saturating_sub(waiting);
-                rooms.insert(firing.schedule, BacklogRoom { epoch: *epoch, jobs });
+                capacities.insert(firing.schedule, BacklogCapacity { epoch: *epoch, jobs });
             }
-            let Some(room) = rooms.get_mut(&firing.schedule) else { return firing.jobs.len() };
-            let taken = count(&firing.jobs).min(room.jobs);
-            room.jobs -= taken;
+            let Some(capacity) = capacities.get_mut(&firing.schedule) else {
+                return firing.jobs.len();
+            };
+            let taken = count(&firing.jobs).min(capacity.jobs);
+            capacity.jobs -= taken;
             taken as usize
         };
         Ok(firings.iter().map(take).collect())
     }
 
-    /// Forgets the room of the schedules of these firings, because their outcome is unknown.
+    /// Forgets the capacity of the schedules of these firings, because their outcome is unknown.
     pub(super) fn forget(&self, firings: &[Firing]) {
-        let mut rooms = self.rooms.lock();
+        let mut capacities = self.capacities.lock();
         for firing in firings {
-            rooms.remove(&firing.schedule);
+            capacities.remove(&firing.schedule);
         }
     }
 
-    /// Returns the firings for which the cache does not guarantee enough room.
+    /// Returns the firings for which the cache does not guarantee enough capacity.
     fn unknown<'a>(
         &self,
         epochs: &HashMap<ShardId, Epoch>,
         firings: &'a [Firing],
     ) -> Vec<&'a Firing> {
-        let rooms = self.rooms.lock();
+        let capacities = self.capacities.lock();
         let is_cached = |firing: &Firing| {
-            rooms.get(&firing.schedule).is_some_and(|room| {
-                epochs.get(&firing.shard) == Some(&room.epoch) && room.jobs >= count(&firing.jobs)
+            capacities.get(&firing.schedule).is_some_and(|capacity| {
+                epochs.get(&firing.shard) == Some(&capacity.epoch)
+                    && capacity.jobs >= count(&firing.jobs)
             })
         };
         firings.iter().filter(|firing| is_bounded(firing) && !is_cached(firing)).collect()

@@ -1,8 +1,8 @@
 //! The ended leases of executors: decides when the claims under them may be closed.
 //!
 //! Danger: after an outage of the store or a jump of its time, the lease of a live executor looks
-//! ended. The executor still runs its jobs; if the sweep closed its claims, the jobs would be sent
-//! twice.
+//! ended. The executor still runs its jobs; if the job rescuer closed its claims, the jobs would be
+//! sent twice.
 //!
 //! Rule: a lease that ended while this replica watched is closed at once, because a live executor
 //! would have renewed it. For any other ended lease, the replica waits for [`GRACE`] after it first
@@ -19,7 +19,8 @@ use crate::store::{ExecutorId, HeldClaim};
 /// not renew by a time that it does not trust, so it first samples the store's time, every 5 s; its
 /// renewer runs every 2 s; and the calls take up to 1 s. 5 s + 2 s + 1 s = 8 s.
 const GRACE: Duration = Duration::from_secs(8);
-/// The longest pause between two looks at which this replica still counts as watching: two sweeps.
+/// The longest pause between two looks at which this replica still counts as watching: two passes
+/// of the job rescuer.
 const MAX_PAUSE: Duration = Duration::from_secs(4);
 
 /// The ended leases that this replica has seen.

@@ -28,7 +28,7 @@ use crate::telemetry::traces::{JobSubject, MadeSpan, trace_id};
 
 /// The pause in the index of a schedule whose row is locked, before the next try. A change by a
 /// user holds the lock for less.
-const REST: Duration = Duration::from_millis(100);
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The maximum time that firings wait for a busy executor. They wait only if no other one is known.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
 /// A tick whose job is made later than this after its instant counts as late.
@@ -195,7 +195,7 @@ impl FiringBatch<'_> {
         self.give_back(firings, &made);
         self.tickets.append(&mut tickets);
         self.advanced.extend(advanced);
-        self.rest(&busy);
+        self.postpone(&busy);
         self.fenced.extend(fenced);
         Ok(())
     }
@@ -236,13 +236,13 @@ impl FiringBatch<'_> {
 
     /// Delays the next try of schedules whose rows were locked. Schedules from the cache stay due:
     /// the next try reads them from the store at once.
-    fn rest(&mut self, busy: &[ScheduleId]) {
+    fn postpone(&mut self, busy: &[ScheduleId]) {
         if busy.is_empty() {
             return;
         }
         let cached = self.read.iter().filter(|read| read.is_cached);
         let cached: HashSet<_> = cached.map(|read| read.candidate.schedule).collect();
-        let again = self.context.clock.after(self.now, REST);
+        let again = self.context.clock.after(self.now, RETRY_AFTER);
         let read = busy.iter().filter(|schedule| !cached.contains(schedule));
         self.index.extend(read.map(|schedule| (*schedule, Some(again))));
     }

@@ -1,4 +1,4 @@
-//! Tracks the running calls of a round and their age.
+//! Tracks the running calls of a pass and their age.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::pending::DueTick;
 /// are tried once more in another batch. The store lets only one of the two fire.
 pub(super) const LONG: Duration = Duration::from_secs(1);
 
-/// The running calls of a round.
+/// The running calls of a pass.
 #[derive(Default)]
 pub(super) struct RunningCalls {
     flights: Vec<RunningCall>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SchedulerContext;
-use super::pace::rest;
+use super::pace::pause;
 use crate::domain::plan::Plans;
 use crate::domain::{AccountId, Timestamp};
 use crate::runtime::{LoopPause, RunError, Worker};
@@ -20,7 +20,7 @@ const BETWEEN: Duration = Duration::from_millis(200);
 /// The maximum number of rows of one kind that are deleted at once.
 const BATCH: u32 = 500;
 
-/// The number of accounts per plan that one round prunes, for plans with a shorter history.
+/// The number of accounts per plan that one pass prunes, for plans with a shorter history.
 const ACCOUNTS: u32 = 20;
 /// The time between two prunings of such an account. Plans count in days, and older history is not
 /// shown.
@@ -87,22 +87,22 @@ impl HistoryPruner {
     /// others.
     async fn prune(&self, now: Timestamp) -> PruneResult {
         let store = &self.context.store;
-        let mut round = PruneResult::default();
-        round.add(store.prepare(now).await.map(|()| 0));
+        let mut pass = PruneResult::default();
+        pass.add(store.prepare(now).await.map(|()| 0));
         let history = store.prune(now.minus(self.keep.history), BATCH).await;
         let PrunedRows { days, jobs, skips, versions } = history.unwrap_or_else(|error| {
-            round.add(Err(error));
+            pass.add(Err(error));
             PrunedRows::default()
         });
-        round.add(Ok(jobs.max(skips).max(versions)));
+        pass.add(Ok(jobs.max(skips).max(versions)));
         let oldest_kept = now.minus(self.keep.audit_log);
-        let audit_log = round.add(store.prune_audit_log(oldest_kept, BATCH).await);
-        let answers = round.add(store.prune_answers(now.minus(ANSWERS_KEPT), BATCH).await);
-        let keys = round.add(store.prune_keys(now.minus(KEYS_KEPT), BATCH).await);
-        let secrets = round.add(store.prune_signing_secrets(now, BATCH).await);
-        let alerts = round.add(store.prune_deliveries(now.minus(DELIVERIES_KEPT), BATCH).await);
-        let hours = round.add(store.prune_hours(now.minus(HOURS_KEPT), BATCH).await);
-        if round.most > 0 || days > 0 {
+        let audit_log = pass.add(store.prune_audit_log(oldest_kept, BATCH).await);
+        let answers = pass.add(store.prune_answers(now.minus(ANSWERS_KEPT), BATCH).await);
+        let keys = pass.add(store.prune_keys(now.minus(KEYS_KEPT), BATCH).await);
+        let secrets = pass.add(store.prune_signing_secrets(now, BATCH).await);
+        let alerts = pass.add(store.prune_deliveries(now.minus(DELIVERIES_KEPT), BATCH).await);
+        let hours = pass.add(store.prune_hours(now.minus(HOURS_KEPT), BATCH).await);
+        if pass.most > 0 || days > 0 {
             tracing::debug!(
                 days,
                 jobs,
@@ -117,8 +117,8 @@ impl HistoryPruner {
                 "pruned history"
             );
         }
-        round.add(store.prune_logins(now, BATCH).await);
-        round
+        pass.add(store.prune_logins(now, BATCH).await);
+        pass
     }
 
     /// Returns the plans that keep history for less than the longest retention, and how long they
@@ -177,11 +177,11 @@ impl Worker for HistoryPruner {
         let began = clock.monotonic();
         let mut failed = None;
         if began >= self.next {
-            let round = self.prune(now).await;
-            failed = round.failed;
+            let pass = self.prune(now).await;
+            failed = pass.failed;
             self.failed.clear();
-            // A round that failed or filled a batch is repeated soon.
-            if round.most < u64::from(BATCH) && failed.is_none() {
+            // A pass that failed or filled a batch is repeated soon.
+            if pass.most < u64::from(BATCH) && failed.is_none() {
                 self.next = began + EVERY;
             }
         }
@@ -189,7 +189,7 @@ impl Worker for HistoryPruner {
         match failed {
             Some(error) => Err(error.into()),
             None if more || self.next <= began => {
-                Ok(LoopPause::For(rest(clock.monotonic().saturating_sub(began), BETWEEN)))
+                Ok(LoopPause::For(pause(clock.monotonic().saturating_sub(began), BETWEEN)))
             }
             None => Ok(LoopPause::For(self.next.saturating_sub(clock.monotonic()))),
         }

@@ -1,5 +1,5 @@
-//! The sweep finds lost jobs and lost claims. Every replica with the role `scheduler` or `executor`
-//! runs it, leader or not.
+//! The job rescuer finds lost jobs and lost claims. Every replica with the role `scheduler` or
+//! `executor` runs it, leader or not.
 //!
 //! It reads all late jobs in pages, the oldest first, and starts again at the end. It reads 4,000
 //! jobs per second, so one of 100,000 late jobs is found within half a minute. While more than one
@@ -17,16 +17,16 @@ use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::{BatchSize, LoopPause, Random, RunError, Worker};
 use crate::store::{AttemptEnd, Committed, Completion, CompletionResult, HeldClaim, StoreError};
-use crate::telemetry::metrics::{SWEEP_TICKETS, WORKERS_LOST};
+use crate::telemetry::metrics::{RESCUED_TICKETS, WORKERS_LOST};
 
-/// The time between two sweeps.
+/// The time between two passes of the job rescuer.
 const EVERY: Duration = Duration::from_secs(2);
 /// A job that is later than this may have lost its ticket, which is then pushed again.
 const LATE: Duration = Duration::from_secs(2);
 /// The pause between pages, so that other work never waits long for the store and the queue.
 const BETWEEN: Duration = Duration::from_millis(250);
-/// The maximum number of commits that time out in one sweep. Each takes seconds, in which late jobs
-/// wait. The next sweep continues with smaller batches.
+/// The maximum number of commits that time out in one pass. Each takes seconds, in which late jobs
+/// wait. The next pass continues with smaller batches.
 const MAX_TIMEOUTS: u32 = 3;
 /// The maximum number of rows of one kind that are handled at once.
 const BATCH: u32 = 1_000;
@@ -40,7 +40,7 @@ pub struct JobRescuer {
     /// `true` until the claims of an earlier process on this store have been closed.
     alone: bool,
     /// The current pass over the late jobs.
-    sweeping: Option<RescuePass>,
+    pass: Option<RescuePass>,
     /// The time of the last push of each account's oldest late jobs, on the monotonic clock.
     each_at: Option<Duration>,
     /// The number of lost claims closed at once. A batch that times out is not repeated unchanged.
@@ -60,13 +60,13 @@ struct RescuePass {
 }
 
 impl JobRescuer {
-    /// A sweeper. If this process is `alone` with its store, all claims that exist before its first
-    /// sweep belong to dead processes, and are closed before their leases end. Then the sweep must
+    /// A job rescuer. If this process is `alone` with its store, all claims that exist before its
+    /// first pass belong to dead processes, and are closed before their leases end. Then it must
     /// run once before an executor starts.
     pub fn new(context: SchedulerContext, retry: RetryPolicy, random: Random, alone: bool) -> Self {
-        let (ended, sweeping, each_at) = (EndedLeases::default(), None, None);
+        let (ended, pass, each_at) = (EndedLeases::default(), None, None);
         let closing = BatchSize::new(BATCH as usize);
-        Self { context, retry, random, ended, alone, sweeping, each_at, closing, slow: Vec::new() }
+        Self { context, retry, random, ended, alone, pass, each_at, closing, slow: Vec::new() }
     }
 
     /// Pushes the tickets of the next page of late jobs. Returns `true` if there may be more.
@@ -74,16 +74,16 @@ impl JobRescuer {
     /// are less late.
     async fn push_late(&mut self, now: Timestamp) -> Result<bool, RunError> {
         loop {
-            let before = self.sweeping.map_or(now.minus(LATE), |sweeping| sweeping.before);
-            let after = self.sweeping.map(|sweeping| sweeping.after);
+            let before = self.pass.map_or(now.minus(LATE), |pass| pass.before);
+            let after = self.pass.map(|pass| pass.after);
             let tickets = self.context.store.late(before, after, BATCH).await?;
             let Some(last) = tickets.last() else {
-                self.sweeping = None;
+                self.pass = None;
                 return Ok(false);
             };
-            SWEEP_TICKETS.add(tickets.len() as u64);
+            RESCUED_TICKETS.add(tickets.len() as u64);
             self.context.queue.push(&tickets).await?;
-            self.sweeping = Some(RescuePass { before, after: (last.start, last.job) });
+            self.pass = Some(RescuePass { before, after: (last.start, last.job) });
             // A page that is not full is the last one or has gaps. Gaps are rare.
             if tickets.len() == BATCH as usize {
                 self.push_late_of_each(now.minus(LATE)).await?;
@@ -102,7 +102,7 @@ impl JobRescuer {
         let mut after = None;
         loop {
             let (tickets, next) = self.context.store.late_of_each(before, after).await?;
-            SWEEP_TICKETS.add(tickets.len() as u64);
+            RESCUED_TICKETS.add(tickets.len() as u64);
             self.context.queue.push(&tickets).await?;
             if next.is_none() {
                 return Ok(());
@@ -178,7 +178,7 @@ impl JobRescuer {
                     tracing::error!(%job, attempt, %error, "a lost attempt cannot be closed");
                     let is_told = end.end == unstorable();
                     end.end = unstorable();
-                    // If even the failure cannot be stored, the claim stays, and the next sweep
+                    // If even the failure cannot be stored, the claim stays, and the next pass
                     // tries again.
                     parts.extend((!is_told).then(|| vec![end]));
                 }
@@ -194,8 +194,9 @@ impl JobRescuer {
         part: &[Completion],
         committed: &Committed,
     ) -> Result<usize, RunError> {
-        let fates = committed.fates.iter();
-        let closed = fates.filter(|fate| matches!(fate, CompletionResult::Applied(_))).count();
+        let results = committed.results.iter();
+        let closed =
+            results.filter(|result| matches!(result, CompletionResult::Applied(_))).count();
         committed.trace(part);
         committed.count();
         WORKERS_LOST.add(closed as u64);

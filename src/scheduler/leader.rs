@@ -20,7 +20,7 @@ use crate::runtime::{BatchSize, LoopPause, Random, RunError, Worker};
 use crate::telemetry::metrics::LEADER_SHARDS;
 
 /// The longest pause of the loop while this replica leads no shard.
-const LONGEST_REST: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Fires the ticks of the led shards.
 pub struct Leader {
@@ -53,8 +53,8 @@ impl Worker for Leader {
         // The first shard changes, so that the same ones are not always last.
         *first = first.wrapping_add(LONG_AT_ONCE);
         let parts = LeaderParts { context, rules, random, terms };
-        let round = LeaderPass::new(parts, leaderships, &mut *pending, pace);
-        let report = round.run(now, *first).await;
+        let pass = LeaderPass::new(parts, leaderships, &mut *pending, pace);
+        let report = pass.run(now, *first).await;
         LEADER_SHARDS.set(leaderships.values().filter(|leadership| leadership.is_taken()).count());
         let (is_vain, is_hinted) = (report.is_vain(), report.is_hinted);
         if let Some(error) = report.error {
@@ -71,7 +71,7 @@ impl Worker for Leader {
             .values()
             .map(|leadership| leadership.next)
             .min()
-            .unwrap_or(now.plus(LONGEST_REST));
+            .unwrap_or(now.plus(LONGEST_PAUSE));
         Ok(if is_hinted || wake <= now { LoopPause::None } else { LoopPause::Until(wake) })
     }
 }

@@ -1,8 +1,8 @@
-//! One round of the leader: it serves all shards of this replica and fires their due ticks in
+//! One pass of the leader: it serves all shards of this replica and fires their due ticks in
 //! shared batches.
 //!
 //! A shard that cannot be served backs off for growing pauses, and does not delay the other shards.
-//! Nor does a slow call: while the round waits for it, the other shards are served again when they
+//! Nor does a slow call: while the pass waits for it, the other shards are served again when they
 //! are due.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -27,19 +27,19 @@ use crate::store::Fence;
 
 /// The maximum number of shards that are served at once.
 const AT_ONCE: usize = 16;
-/// The maximum number of shards per round that may also do work that can wait.
+/// The maximum number of shards per pass that may also do work that can wait.
 pub(super) const LONG_AT_ONCE: usize = 6;
 /// The maximum number of batches that are fired at once. The scheduler has few connections to the
-/// store, and the sweep and the sampling of the store's time need some of them.
+/// store, and the job rescuer and the sampling of the store's time need some of them.
 const BATCHES_AT_ONCE: usize = 4;
 /// The maximum number of schedules in a batch. It bounds the duration of a statement.
 pub(super) const BATCH: usize = 500;
-/// The time after the start of a round from which shards are served again in it.
+/// The time after the start of a pass from which shards are served again in it.
 const AGAIN: Duration = Duration::from_millis(200);
-/// The time after which a round starts no more work, unless a call of the round is slow.
-const ROUND: Duration = Duration::from_secs(1);
+/// The time after which a pass starts no more work, unless a call of the pass is slow.
+const PASS: Duration = Duration::from_secs(1);
 
-/// The state of one round.
+/// The state of one pass.
 pub(super) struct LeaderPass<'a> {
     parts: LeaderParts<'a>,
     /// The shards that are not `away`. Those that are `away` are being served or wait for it.
@@ -103,13 +103,13 @@ impl<'a> LeaderPass<'a> {
         let first = first % shards.len().max(1);
         shards.rotate_left(first);
         for (place, shard) in shards.into_iter().enumerate() {
-            // Work that can wait must not delay firing, so only a few shards per round may do it.
+            // Work that can wait must not delay firing, so only a few shards per pass may do it.
             self.line_up(shard, now, place < LONG_AT_ONCE);
         }
         loop {
             let monotonic = clock.monotonic();
             self.release_long(monotonic);
-            let goes_on = monotonic < began + ROUND || self.flights.is_any_long(monotonic);
+            let goes_on = monotonic < began + PASS || self.flights.is_any_long(monotonic);
             if goes_on {
                 self.begin();
                 self.fire();
@@ -163,7 +163,7 @@ impl<'a> LeaderPass<'a> {
     fn awake(&self, now: Timestamp) -> impl Iterator<Item = ShardId> {
         let leaderships = self.leaderships.values();
         leaderships
-            .filter(move |leadership| !leadership.rests(now))
+            .filter(move |leadership| !leadership.is_backing_off(now))
             .map(|leadership| leadership.shard)
     }
 
@@ -341,8 +341,10 @@ impl<'a> LeaderPass<'a> {
         let due = self.flights.release_long(monotonic);
         self.pending.done(&due);
         for DueTick { shard, .. } in due {
-            if let Some(leadership) =
-                self.leaderships.get_mut(&shard).filter(|leadership| !leadership.rests(now))
+            if let Some(leadership) = self
+                .leaderships
+                .get_mut(&shard)
+                .filter(|leadership| !leadership.is_backing_off(now))
             {
                 leadership.look_again(now);
             }

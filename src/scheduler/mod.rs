@@ -12,8 +12,8 @@
 //!
 //! Invariants: TICK-1 to TICK-4 and LEAD-1, all kept by the store's conditional writes. A crash
 //! between any two steps loses nothing. An index that was not moved on contains a fired tick, which
-//! the store reports as stale. The sweep finds tickets that were not pushed, and the claims of an
-//! executor that died with its leader.
+//! the store reports as stale. The job rescuer finds tickets that were not pushed, and the claims
+//! of an executor that died with its leader.
 //!
 //! A change that a user makes reaches the shard's leader:
 //! - Normally at once, by a hint. A hint that the queue does not accept is kept by the replica that

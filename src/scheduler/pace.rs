@@ -14,7 +14,7 @@ const SHARE: u32 = 9;
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Returns the pause after a batch that took `took`. It is never shorter than `least`.
-pub(super) fn rest(took: Duration, least: Duration) -> Duration {
+pub(super) fn pause(took: Duration, least: Duration) -> Duration {
     (took * SHARE).min(LONGEST).max(least)
 }
 
@@ -23,10 +23,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rest_is_nine_times_the_batch_within_bounds() {
+    fn a_pause_is_nine_times_the_batch_within_bounds() {
         let ms = Duration::from_millis;
-        for (took, rested) in [(0, 100), (11, 100), (12, 108), (500, 4_500), (60_000, 5_000)] {
-            assert_eq!(rest(ms(took), ms(100)), ms(rested), "{took} ms");
+        for (took, pause_ms) in [(0, 100), (11, 100), (12, 108), (500, 4_500), (60_000, 5_000)] {
+            assert_eq!(pause(ms(took), ms(100)), ms(pause_ms), "{took} ms");
         }
     }
 }

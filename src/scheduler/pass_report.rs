@@ -1,8 +1,8 @@
-//! The result of one round of the leader.
+//! The result of one pass of the leader.
 
 use crate::runtime::RunError;
 
-/// The result of a round.
+/// The result of a pass.
 #[derive(Default)]
 pub(super) struct PassReport {
     pub(super) served: usize,

@@ -89,7 +89,7 @@ impl PendingTicks {
         }
     }
 
-    /// Releases all ticks that are being fired. A round that panicked has left them behind.
+    /// Releases all ticks that are being fired. A pass that panicked has left them behind.
     pub(super) fn land(&mut self) {
         if self.schedules.len() == self.waiting {
             return;

@@ -17,7 +17,7 @@ use crate::store::{Candidate, GrantedJobs, WantedJobs};
 use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 
 /// The pause before the store is asked again for an account that has used up its month.
-const REST: Duration = Duration::from_secs(5);
+const BACK_OFF: Duration = Duration::from_secs(5);
 /// The pause before the next try for an account without an answer of the store.
 const SOON: Duration = Duration::from_millis(100);
 /// The maximum time that a batch waits for the count of an account's jobs, the first time that it
@@ -44,7 +44,7 @@ struct QuotaState {
     /// from which they were taken.
     doubted: HashMap<JobId, i64>,
     /// The plans that are not configured and were already logged.
-    told: BTreeSet<String>,
+    logged: BTreeSet<String>,
 }
 
 impl QuotaState {
@@ -102,7 +102,7 @@ impl Quotas {
         let Some(name) = &candidate.plan else { return };
         let account = candidate.account;
         let Some(plan) = self.plans.named(name) else {
-            if self.state.lock().told.insert(name.clone()) {
+            if self.state.lock().logged.insert(name.clone()) {
                 tracing::error!(plan = name, "a plan is not configured, its accounts' ticks wait");
             }
             due.unknown.insert(account);
@@ -182,7 +182,7 @@ impl Quotas {
     fn take_reserved(&self, now: Timestamp, due: &DueJobs) -> (AllowedJobs, Vec<WantedJobs>) {
         let mut allowed = AllowedJobs { month: month_of(now), shares: BTreeMap::new() };
         let mut wanted = Vec::new();
-        let unknown = due.unknown.iter().map(|account| (*account, JobShare::Later(REST)));
+        let unknown = due.unknown.iter().map(|account| (*account, JobShare::Later(BACK_OFF)));
         allowed.shares.extend(unknown);
         if due.wanted.is_empty() {
             return (allowed, wanted);
@@ -207,8 +207,8 @@ impl Quotas {
             }
             block.left -= taken;
             allowed.shares.insert(due.account, JobShare::Jobs(taken));
-            let rests = block.exhausted_at.is_some_and(|at| now.since(at) < REST);
-            if missing > 0 && !rests {
+            let backs_off = block.exhausted_at.is_some_and(|at| now.since(at) < BACK_OFF);
+            if missing > 0 && !backs_off {
                 wanted.push(WantedJobs { jobs: missing, ..*due });
             }
         }
@@ -345,7 +345,7 @@ mod tests {
         let unknown = DueJobs { unknown: [account].into(), ..DueJobs::default() };
         let (mut allowed, wanted) = quotas.take_reserved(now, &unknown);
         assert!(wanted.is_empty());
-        assert_eq!((allowed.take(account, 1), allowed.take(account, 0)), (Err(REST), Ok(0)));
+        assert_eq!((allowed.take(account, 1), allowed.take(account, 0)), (Err(BACK_OFF), Ok(0)));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::telemetry::metrics::{ELECTIONS, HIGHEST_EPOCH};
 
 /// The longest pause of a shard without ticks that are due soon. It bounds how late a lost hint is
 /// noticed.
-const LONGEST_REST: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// The pause before a shard without leadership looks again whether its term was renewed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The maximum number of due entries that all shards of a leader read together, about 100 MB.
@@ -52,7 +52,7 @@ pub(super) struct ShardLeadership {
     /// The time at which the shard is served again, if no hint arrives first.
     pub(super) next: Timestamp,
     /// The time of the shard's next tick, as far as it is known. Unlike `next` it ignores a pending
-    /// comparison, which runs in another round.
+    /// comparison, which runs in another pass.
     pub(super) due: Timestamp,
     /// The number of consecutive failures. After a failure the shard backs off, even if hints
     /// arrive.
@@ -135,7 +135,7 @@ impl ShardLeadership {
     }
 
     /// Returns `true` while the shard backs off after a failure.
-    pub(super) fn rests(&self, now: Timestamp) -> bool {
+    pub(super) fn is_backing_off(&self, now: Timestamp) -> bool {
         self.failures > 0 && now < self.next
     }
 
@@ -161,7 +161,7 @@ impl ShardLeadership {
         let served = served.catch_unwind().await;
         match served.unwrap_or_else(|_| Err("serving a shard panicked".into())) {
             Ok(DueTicks { schedules, next }) => {
-                let longest = now.plus(LONGEST_REST);
+                let longest = now.plus(LONGEST_PAUSE);
                 self.due = next.map_or(longest, |next| next.min(longest));
                 let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent;
                 self.next = if waits_for_turn {
@@ -198,12 +198,12 @@ impl ShardLeadership {
     /// Starts a back-off, longer after each failure.
     pub(super) fn fail(&mut self, parts: LeaderParts<'_>) {
         let now = parts.context.clock.now();
-        if self.rests(now) {
+        if self.is_backing_off(now) {
             return;
         }
-        let rest = rest(self.failures, parts.random.unit());
+        let back_off = back_off(self.failures, parts.random.unit());
         self.failures = self.failures.saturating_add(1);
-        self.next = now.plus(rest);
+        self.next = now.plus(back_off);
         self.due = self.next;
     }
 
@@ -212,8 +212,8 @@ impl ShardLeadership {
         parts.present(self.shard, self.term).is_some() && parts.context.clock.is_believed()
     }
 
-    /// Returns `true` if the shard's index may be read and compared. Otherwise the shard must not be
-    /// served again at once, because its turn would change nothing.
+    /// Returns `true` if the shard's index may be read and compared. Otherwise the shard must not
+    /// be served again at once, because its turn would change nothing.
     fn may_look(&self, parts: LeaderParts<'_>) -> bool {
         self.is_taken() && self.is_there(parts)
     }
@@ -363,7 +363,7 @@ async fn recorded_epoch(
 
 /// Returns the back-off after a failure, given the number of earlier `failures`. It is random, so
 /// that shards that fail together are not retried together for long; `chance` is from 0 to 1.
-fn rest(failures: u32, chance: f64) -> Duration {
+fn back_off(failures: u32, chance: f64) -> Duration {
     let longest = FASTEST_RETRY.saturating_mul(1 << failures.min(10)).min(SLOWEST_RETRY);
     longest.mul_f64(0.5 + chance / 2.0)
 }
@@ -378,8 +378,8 @@ mod tests {
     }
 
     #[test]
-    fn rests_grow_up_to_a_bound_and_differ() {
-        let ms = |failures, chance| rest(failures, chance).as_millis();
+    fn back_offs_grow_up_to_a_bound_and_differ() {
+        let ms = |failures, chance| back_off(failures, chance).as_millis();
         assert_eq!([ms(0, 0.0), ms(0, 1.0)], [100, 200]);
         assert_eq!([ms(1, 1.0), ms(3, 1.0), ms(4, 1.0)], [400, 1_600, 2_000]);
         assert_eq!([ms(u32::MAX, 0.0), ms(u32::MAX, 1.0)], [1_000, 2_000]);

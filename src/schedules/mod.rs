@@ -15,7 +15,7 @@
 //!
 //! On failure: a store error is returned to the caller. Nothing has changed unless the error is
 //! transient. The queue carries only hints, so its errors are logged; the leader's background
-//! comparison and the sweep recover lost hints.
+//! comparison and the job rescuer recover lost hints.
 
 mod commands;
 mod create;
@@ -137,7 +137,7 @@ impl ScheduleParts {
             return;
         }
         if let Err(error) = self.queue.push(tickets).await {
-            tracing::warn!(%error, "could not queue jobs, the sweep will find them");
+            tracing::warn!(%error, "could not queue jobs, the job rescuer will find them");
         }
     }
 }

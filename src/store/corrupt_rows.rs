@@ -7,7 +7,7 @@ use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::Mutex;
 
 /// The maximum number of rows that are remembered as logged.
-const TOLD: usize = 1_000;
+const MOST_LOGGED: usize = 1_000;
 
 /// A row of a batch: its content, or the reason why it cannot be read.
 pub(in crate::store) struct ReadableRow<I, T> {
@@ -15,7 +15,7 @@ pub(in crate::store) struct ReadableRow<I, T> {
     pub(in crate::store) row: Result<T, String>,
 }
 
-/// Logs rows that cannot be read. Each row is logged once. When [`TOLD`] rows are remembered, all
+/// Logs rows that cannot be read. Each row is logged once. When [`MOST_LOGGED`] rows are remembered, all
 /// are forgotten, so a row may be logged again.
 #[derive(Default)]
 pub(in crate::store) struct CorruptRows(Mutex<HashSet<String>>);
@@ -23,14 +23,14 @@ pub(in crate::store) struct CorruptRows(Mutex<HashSet<String>>);
 impl CorruptRows {
     /// Logs a row, unless it was logged before. `why` must not quote stored values.
     pub(in crate::store) fn tell(&self, what: &'static str, id: &impl Display, why: &str) {
-        let mut told = self.0.lock();
-        if told.len() >= TOLD {
-            told.clear();
+        let mut logged = self.0.lock();
+        if logged.len() >= MOST_LOGGED {
+            logged.clear();
         }
         let id = id.to_string();
-        if !told.contains(&id) {
+        if !logged.contains(&id) {
             tracing::error!(what, id, why, "a stored row cannot be read");
-            told.insert(id);
+            logged.insert(id);
         }
     }
 

@@ -98,7 +98,7 @@ pub use contract::users::{
     UserCreated, UserStore,
 };
 pub use corrupt_rows::signing_secret_unreadable;
-pub use encryption::cipher::{OpenError, Sealer};
+pub use encryption::cipher::{OpenError, SecretCipher};
 pub use transfer::copy::{CopiedPage, NextTicks, RowKey, Table};
 
 use crate::domain::audit::Author;

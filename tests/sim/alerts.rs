@@ -55,7 +55,7 @@ fn reception(seed: u64, event: &str, n: usize) -> Reception {
 
 /// A received alert.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ReceivedAlert {
     pub event: String,
     pub was_taken: bool,
 }
@@ -63,7 +63,7 @@ pub struct Told {
 /// A running receiver.
 pub struct Receiver {
     address: SocketAddr,
-    told: Arc<Mutex<Vec<Told>>>,
+    received: Arc<Mutex<Vec<ReceivedAlert>>>,
     serving: JoinHandle<()>,
 }
 
@@ -73,31 +73,31 @@ impl Drop for Receiver {
     }
 }
 
-fn lock(told: &Mutex<Vec<Told>>) -> MutexGuard<'_, Vec<Told>> {
-    told.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(received: &Mutex<Vec<ReceivedAlert>>) -> MutexGuard<'_, Vec<ReceivedAlert>> {
+    received.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Receiver {
     pub async fn start(seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
-        let told: Arc<Mutex<Vec<Told>>> = Arc::default();
-        let serving = tokio::spawn(serve(listener, seed, told.clone()));
-        Self { address, told, serving }
+        let received: Arc<Mutex<Vec<ReceivedAlert>>> = Arc::default();
+        let serving = tokio::spawn(serve(listener, seed, received.clone()));
+        Self { address, received, serving }
     }
 
     /// Returns the received alerts in order.
-    pub fn told(&self) -> Vec<Told> {
-        lock(&self.told).clone()
+    pub fn received(&self) -> Vec<ReceivedAlert> {
+        lock(&self.received).clone()
     }
 }
 
-async fn serve(listener: TcpListener, seed: u64, told: Arc<Mutex<Vec<Told>>>) {
+async fn serve(listener: TcpListener, seed: u64, received: Arc<Mutex<Vec<ReceivedAlert>>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let told = told.clone();
+        let received = received.clone();
         connections.spawn(async move {
-            let service = service_fn(|request| take(seed, &told, request));
+            let service = service_fn(|request| take(seed, &received, request));
             let http = hyper::server::conn::http1::Builder::new();
             // It returns an error if the client disconnects or the script breaks the connection.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
@@ -108,22 +108,22 @@ async fn serve(listener: TcpListener, seed: u64, told: Arc<Mutex<Vec<Told>>>) {
 
 async fn take(
     seed: u64,
-    told: &Mutex<Vec<Told>>,
+    received: &Mutex<Vec<ReceivedAlert>>,
     request: hyper::Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, std::io::Error> {
     let (head, body) = request.into_parts();
     body.collect().await.map_err(std::io::Error::other)?;
     let event = head.headers.get("webhook-id").and_then(|id| id.to_str().ok()).unwrap_or("none");
     let reception = {
-        let mut told = lock(told);
-        let before = told.iter().filter(|one| one.event == event).count();
+        let mut received = lock(received);
+        let before = received.iter().filter(|one| one.event == event).count();
         let reception = reception(seed, event, before);
         let was_taken = reception == Reception::Taken;
-        told.push(Told { event: event.to_owned(), was_taken });
+        received.push(ReceivedAlert { event: event.to_owned(), was_taken });
         reception
     };
     let plain = |status| {
-        let mut response = Response::new(Full::new(Bytes::from_static(b"told")));
+        let mut response = Response::new(Full::new(Bytes::from_static(b"received")));
         *response.status_mut() = status;
         response
     };
@@ -244,13 +244,13 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
         broken.extend(told_of(world, job, &of_job.remove(&job.id).unwrap_or_default()));
     }
     broken.extend(of_job.keys().map(|job| format!("ALERT-1: an alert about the unknown {job}")));
-    broken.extend(received(&world.receiver.told(), &deliveries));
+    broken.extend(received(&world.receiver.received(), &deliveries));
     broken
 }
 
 /// Requires one delivery for each job that ended by itself while its schedule existed, and none for
 /// other jobs.
-fn told_of(world: &World, job: &Job, told: &[&Delivery]) -> Option<String> {
+fn told_of(world: &World, job: &Job, received: &[&Delivery]) -> Option<String> {
     let ended = match (job.status, job.error_code) {
         (JobStatus::Failed, Some(ErrorCode::Cancelled)) => None,
         (JobStatus::Failed, _) => Some(AlertKind::JobFailed),
@@ -260,24 +260,24 @@ fn told_of(world: &World, job: &Job, told: &[&Delivery]) -> Option<String> {
     let known = world.history.schedules.get(&job.schedule_id);
     let alive = known.is_some_and(|known| known.deleted.is_none());
     let tells = world.telling.contains(&job.schedule_id);
-    let fits = match (ended, told) {
+    let fits = match (ended, received) {
         (None, []) => true,
         (Some(kind), [one]) => tells && one.kind == kind,
         // The job may have ended after its schedule was deleted.
         (Some(_), []) => !tells || !alive,
         _ => false,
     };
-    (!fits).then(|| format!("ALERT-1: {job:?} has the alerts {told:?}"))
+    (!fits).then(|| format!("ALERT-1: {job:?} has the alerts {received:?}"))
 }
 
 /// Requires that each received alert has a delivery, and that each delivered alert was received.
-fn received(told: &[Told], deliveries: &[Delivery]) -> Vec<String> {
+fn received(received: &[ReceivedAlert], deliveries: &[Delivery]) -> Vec<String> {
     let mut broken = Vec::new();
     let events: HashMap<String, &Delivery> =
         deliveries.iter().map(|one| (one.event.to_string(), one)).collect();
     let taken: HashSet<&str> =
-        told.iter().filter(|one| one.was_taken).map(|one| one.event.as_str()).collect();
-    for one in told {
+        received.iter().filter(|one| one.was_taken).map(|one| one.event.as_str()).collect();
+    for one in received {
         match events.get(&one.event) {
             None => broken.push(format!("ALERT-1: {} was received and not planned", one.event)),
             Some(delivery) if delivery.status == DeliveryStatus::Merged => {

@@ -66,7 +66,7 @@ impl Votes {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     /// The cluster tells the leader.
-    Told,
+    ReceivedAlert,
     /// The leader hears nothing more, and its trust expires.
     Unheard,
 }
@@ -133,7 +133,7 @@ async fn case(seed: u64, end: End, first: First) {
     let (old_votes, taking) = half_taken(&mut world).await;
     let votes = Votes::none();
     match end {
-        End::Told => old_votes.end(),
+        End::ReceivedAlert => old_votes.end(),
         End::Unheard => world.clock.advance(TRUST),
     }
     votes.give(&world, TRUST);
@@ -180,7 +180,7 @@ async fn each_tick_once(world: &mut World) {
 #[tokio::test]
 async fn a_term_that_ends_while_shards_are_taken_over_loses_no_tick() {
     let mut seed = 0;
-    for end in [End::Told, End::Unheard] {
+    for end in [End::ReceivedAlert, End::Unheard] {
         for first in [First::Old, First::New] {
             seed += 1;
             case(seed, end, first).await;

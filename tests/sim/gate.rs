@@ -99,7 +99,7 @@ impl Gate {
         failed: impl FnOnce(Faulted) -> E,
     ) -> Result<T, E> {
         self.wait(name).await;
-        let fault = self.meet(name);
+        let fault = self.next_fault(name);
         if fault == Some(Fault::Dies) {
             self.kill();
         }
@@ -127,7 +127,7 @@ impl Gate {
         }
     }
 
-    fn meet(&self, name: &str) -> Option<Fault> {
+    fn next_fault(&self, name: &str) -> Option<Fault> {
         let mut armed = self.armed();
         let left = armed.as_mut()?;
         if left.operation.is_some_and(|operation| operation != name) {

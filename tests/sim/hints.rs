@@ -13,7 +13,7 @@ use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 use crate::calendar::to_next_minute;
 use crate::gate::Fault;
 use crate::process::{SHARDS, run};
-use crate::world::{LONGEST_REST, World};
+use crate::world::{LONGEST_PAUSE, World};
 
 /// The shard whose leader reaches the gate first.
 const SHARD: ShardId = ShardId(0);
@@ -114,7 +114,7 @@ async fn a_queue_that_fails_repeatedly_does_not_keep_the_comparison_from_its_end
         }
         let leader = world.process().leader.as_mut().expect("here");
         leader.run_once(clock.now()).await.expect("not all shards have failed");
-        clock.advance(LONGEST_REST);
+        clock.advance(LONGEST_PAUSE);
     }
     assert!(world.next_tick(id).await > Some(tick), "it has been found");
 }
@@ -178,9 +178,9 @@ async fn hints_to_the_leader_before_are_not_lost_while_the_index_is_built() {
         let new = schedule(shard, shard.0.into(), now, tick);
         schedules.push(new.id);
         let member = OwnedSchedule { schedule: new.id, account: world.account };
-        let told = ShardChanges { all: false, schedules: vec![member] };
+        let hint = ShardChanges { all: false, schedules: vec![member] };
         sqlite.create_schedules(&world.write(), &[new], None).await.expect("created");
-        queue.hint(shard, &told).await.expect("told");
+        queue.hint(shard, &hint).await.expect("hinted");
     }
     run(&mut old, &clock).await.expect("no fault is armed");
     gate.release();

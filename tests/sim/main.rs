@@ -7,15 +7,15 @@
 //! users alone what the store and the target must contain. It reports violations by the names of
 //! the invariants.
 //!
-//! The SQLite store, the queue, the leader, the sweeper, the executor, the notifier, the HTTP
+//! The SQLite store, the queue, the leader, the job rescuer, the executor, the notifier, the HTTP
 //! client and the commands are real. The simulation controls the clock, the random decisions, the
 //! turns of the loops and the target. Attempts use real sockets concurrently. So two runs of one
 //! seed have the same steps, but the order of the responses may differ. The invariants hold in any
 //! order.
 //!
-//! Even seeds simulate a cluster of three replicas (`replicas`): etcd and the queue go away and come
-//! back, for all replicas or for one of them, and replicas die and sleep meanwhile (`outages`). In
-//! the end etcd, the queue and a replica may stay away.
+//! Even seeds simulate a cluster of three replicas (`replicas`): etcd and the queue go away and
+//! come back, for all replicas or for one of them, and replicas die and sleep meanwhile
+//! (`outages`). In the end etcd, the queue and a replica may stay away.
 //!
 //! Further cases that a seed would rarely produce: `elections`, `hints`, `outages`, `outcomes`,
 //! `quotas`, `shards`, `starts`, `upkeep`.

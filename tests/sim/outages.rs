@@ -41,7 +41,7 @@ impl World {
         let gate = self.process().gate.clone();
         let replica = &mut self.process().replicas[place];
         let ended = tokio::select! {
-            ended = replica.act() => Some(ended),
+            ended = replica.run_loops() => Some(ended),
             () = gate.died() => None,
         };
         match ended {
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Makes servers unreachable, or reachable again, for all replicas or for one of them.
-    pub fn away(&mut self) {
+    pub fn change_reachability(&mut self) {
         let place = self.some_replica().expect("a cluster");
         let is_away = self.dice.percent(60);
         let what = self.dice.below(8);
@@ -107,14 +107,14 @@ impl World {
     }
 
     /// Lets a replica die, and another one start in its place. Its leases remain for a while.
-    pub fn death(&mut self) {
+    pub fn kill_replica(&mut self) {
         let place = usize::try_from(self.dice.between(1, REPLICAS as u64 - 1)).expect("small");
         self.process().replace(place);
     }
 
     /// Ends all faults, except that the store may be the only server that is left, and that a
     /// replica may have died for good: jobs are still created and run.
-    pub fn mend(&mut self) {
+    pub fn end_faults(&mut self) {
         if !self.is_cluster() {
             return;
         }
@@ -143,8 +143,8 @@ impl World {
         self.pause_at(place, call, turns).await;
     }
 
-    /// Lets a replica sleep at a call while the others have turns. Returns `true` if they have taken
-    /// over all shards meanwhile.
+    /// Lets a replica sleep at a call while the others have turns. Returns `true` if they have
+    /// taken over all shards meanwhile.
     async fn pause_at(&mut self, place: usize, call: &'static str, turns: u64) -> bool {
         let gate = self.process().gate.clone();
         gate.disarm();

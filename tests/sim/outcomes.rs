@@ -53,7 +53,7 @@ impl Rows {
 
     /// Returns the result of a commit while the rows are locked, after the lock timeout: all its
     /// jobs are busy. Returns `None` if the rows are free.
-    pub async fn meet(&self, completions: &[Completion]) -> Option<Committed> {
+    pub async fn locked_result(&self, completions: &[Completion]) -> Option<Committed> {
         if !self.are_held.load(Ordering::SeqCst) {
             return None;
         }
@@ -61,8 +61,8 @@ impl Rows {
         self.most.fetch_max(commits, Ordering::SeqCst);
         live_for(LOCK_TIMEOUT).await;
         self.commits.fetch_sub(1, Ordering::SeqCst);
-        let fates = vec![CompletionResult::Busy; completions.len()];
-        Some(Committed { fates, ..Committed::default() })
+        let results = vec![CompletionResult::Busy; completions.len()];
+        Some(Committed { results, ..Committed::default() })
     }
 }
 
@@ -273,16 +273,16 @@ async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_other_from_being_
     let mut world = world().await;
     let slow = lose_attempts(&mut world).await;
     let (clock, context) = (world.clock.clone(), world.process().context.clone());
-    let mut sweeper = JobRescuer::new(context, RETRY, Random::seeded(3), false);
-    sweeper.run_once(clock.now()).await.expect("no lease has ended");
+    let mut rescuer = JobRescuer::new(context, RETRY, Random::seeded(3), false);
+    rescuer.run_once(clock.now()).await.expect("no lease has ended");
     for _ in 0..9 {
         clock.advance(Duration::from_secs(2));
-        // The sweep returns an error, because one attempt could not be closed.
-        let _ = sweeper.run_once(clock.now()).await;
+        // The job rescuer returns an error, because one attempt could not be closed.
+        let _ = rescuer.run_once(clock.now()).await;
     }
     assert_eq!(lost_attempts(&mut world).await, [slow]);
     lock(&world.process().rows.slow_jobs).clear();
-    sweeper.run_once(clock.now()).await.expect("swept");
+    rescuer.run_once(clock.now()).await.expect("rescued");
     assert_eq!(lost_attempts(&mut world).await, []);
 }
 
@@ -293,9 +293,9 @@ async fn a_lost_attempt_that_takes_the_store_too_long_keeps_no_process_from_star
     let mut world = world().await;
     let slow = lose_attempts(&mut world).await;
     let (clock, context) = (world.clock.clone(), world.process().context.clone());
-    let mut sweeper = JobRescuer::new(context, RETRY, Random::seeded(3), true);
+    let mut rescuer = JobRescuer::new(context, RETRY, Random::seeded(3), true);
     let mut tries = 1;
-    while sweeper.run_once(clock.now()).await.is_err() {
+    while rescuer.run_once(clock.now()).await.is_err() {
         tries += 1;
         assert!(tries < 9, "the recovery ends");
     }

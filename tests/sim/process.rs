@@ -18,7 +18,7 @@ use punctual::runtime::{Clock, LoopPause, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{JobRescuer, Leader, SchedulerContext};
 use punctual::schedules::{self, Schedules};
 use punctual::store::sqlite::{ServerLock, SqliteStore};
-use punctual::store::{Sealer, SharedStore};
+use punctual::store::{SecretCipher, SharedStore};
 
 use crate::firings::BadFirings;
 use crate::gate::Gate;
@@ -53,7 +53,7 @@ pub struct Process {
     pub queue: Arc<GatedQueue>,
     pub executor: Executor,
     pub schedules: Schedules,
-    pub sweeper: JobRescuer,
+    pub rescuer: JobRescuer,
     pub channels: Channels,
     pub notifier: Notifier,
     /// `None` during a race with users, and in a cluster.
@@ -190,8 +190,8 @@ impl Process {
         if let Some(first) = members.first() {
             (context, queue) = (first.context.clone(), first.queue.clone());
         }
-        let mut sweeper = JobRescuer::new(context.clone(), RETRY, random.clone(), true);
-        run(&mut sweeper, clock).await.expect("swept");
+        let mut rescuer = JobRescuer::new(context.clone(), RETRY, random.clone(), true);
+        run(&mut rescuer, clock).await.expect("rescued");
         let client = client(clock, &tasks);
         let executor = executing(&context, &client, random, &tasks);
         context.starter = Some(Arc::new(executor.starter()));
@@ -211,7 +211,7 @@ impl Process {
             queue,
             executor,
             schedules,
-            sweeper,
+            rescuer,
             channels,
             notifier,
             leader,
@@ -293,8 +293,8 @@ impl Process {
 async fn open(file: &Path, random: &Random) -> Arc<SqliteStore> {
     let settings = punctual::store::sqlite::SqliteSettings::new(file);
     let key = SecretKey { id: "sim".to_owned(), key: [7; 32].into() };
-    let sealer = Sealer::new(&key, &[], random.clone());
-    Arc::new(SqliteStore::open(&settings, &sealer).await.expect("opened"))
+    let cipher = SecretCipher::new(&key, &[], random.clone());
+    Arc::new(SqliteStore::open(&settings, &cipher).await.expect("opened"))
 }
 
 /// Runs a worker until it has nothing to do.

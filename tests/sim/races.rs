@@ -106,7 +106,7 @@ impl World {
             match self.dice.below(6) {
                 0 | 1 => self.cancel().await,
                 2 => self.delete().await,
-                3 => self.sweep().await,
+                3 => self.rescue_jobs().await,
                 4 => self.clock.advance(Duration::from_secs(self.dice.between(1, 70))),
                 _ => self.lead().await,
             }

@@ -211,7 +211,7 @@ impl Replica {
     }
 
     /// Renews the leases, looks for dead leaders, and leads until nothing is left to do.
-    pub async fn act(&mut self) -> Result<(), RunError> {
+    pub async fn run_loops(&mut self) -> Result<(), RunError> {
         let Membership { context, etcd, seat, is_cut_off, .. } = &self.membership;
         if !is_cut_off {
             etcd.serve(&context.replica, &seat.0);

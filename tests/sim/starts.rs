@@ -46,7 +46,7 @@ async fn ended(world: &mut World, id: JobId) -> Job {
         loop {
             world.clock.advance(Duration::from_millis(50));
             live_for(Duration::from_millis(1)).await;
-            world.sweep().await;
+            world.rescue_jobs().await;
             let job = job(world, id).await;
             if job.status.is_final() {
                 return job;

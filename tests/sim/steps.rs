@@ -22,7 +22,7 @@ pub enum Step {
     Retry,
     Cancel,
     Lead,
-    Sweep,
+    RescueJobs,
     Notify,
     Moment,
     Minute,
@@ -36,8 +36,8 @@ pub enum Step {
     Crossing,
     Arm,
     Beats,
-    Away,
-    Death,
+    ChangeReachability,
+    KillReplica,
     Pause,
 }
 
@@ -51,7 +51,7 @@ const STEPS: &[(u64, Step)] = &[
     (4, Step::Retry),
     (5, Step::Cancel),
     (14, Step::Lead),
-    (8, Step::Sweep),
+    (8, Step::RescueJobs),
     (14, Step::Notify),
     (10, Step::Moment),
     (28, Step::Minute),
@@ -67,7 +67,7 @@ const STEPS: &[(u64, Step)] = &[
 const ALONE: &[(u64, Step)] = &[(3, Step::Elect), (4, Step::Zombie)];
 /// The further steps of a cluster.
 const CLUSTER: &[(u64, Step)] =
-    &[(6, Step::Beats), (8, Step::Away), (2, Step::Death), (4, Step::Pause)];
+    &[(6, Step::Beats), (8, Step::ChangeReachability), (2, Step::KillReplica), (4, Step::Pause)];
 
 impl World {
     /// Draws the next step and executes it.
@@ -84,7 +84,7 @@ impl World {
             Step::Retry => self.retry().await,
             Step::Cancel => self.cancel().await,
             Step::Lead => self.lead().await,
-            Step::Sweep => self.sweep().await,
+            Step::RescueJobs => self.rescue_jobs().await,
             Step::Notify => self.notify().await,
             Step::Moment => self.advance(Duration::from_millis(self.dice.between(1, 5_000))),
             Step::Minute => self.minute().await,
@@ -98,8 +98,8 @@ impl World {
             Step::Crossing => self.crossing().await,
             Step::Arm => self.arm(),
             Step::Beats => self.beats().await,
-            Step::Away => self.away(),
-            Step::Death => self.death(),
+            Step::ChangeReachability => self.change_reachability(),
+            Step::KillReplica => self.kill_replica(),
             Step::Pause => self.pause().await,
         }
         // Without this, work in progress continues during the next steps.
@@ -203,7 +203,7 @@ impl World {
         self.process().gate.disarm();
         self.process().zombies.clear();
         self.note("heals");
-        self.mend();
+        self.end_faults();
         self.settle().await;
         self.lead_all().await;
         self.none_is_due().await;
@@ -220,7 +220,7 @@ impl World {
         }
         self.disable_all().await;
         for _ in 0..400 {
-            self.sweep().await;
+            self.rescue_jobs().await;
             self.lead().await;
             self.settle().await;
             if self.process().sqlite.unfinished(1).await.expect("read") == 0 {

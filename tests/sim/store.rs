@@ -192,7 +192,7 @@ gated! { ClaimStore:
                     let kind = StoreErrorKind::Unavailable;
                     return Err(StoreError::new("commit", kind, "it took too long"));
                 }
-                match self.rows.meet(completions).await {
+                match self.rows.locked_result(completions).await {
                     Some(committed) => Ok(committed),
                     None => self.inner.commit(now, completions).await,
                 }

@@ -27,7 +27,7 @@ use crate::target::Target;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The longest pause of a shard that could not be served.
-pub const LONGEST_REST: Duration = Duration::from_secs(2);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The state of a run.
 pub struct World {
@@ -167,7 +167,7 @@ impl World {
 
     /// Runs the leader after the pauses of all shards that could not be served.
     pub async fn lead_all(&mut self) {
-        self.clock.advance(LONGEST_REST);
+        self.clock.advance(LONGEST_PAUSE);
         self.lead_on().await;
     }
 
@@ -179,23 +179,23 @@ impl World {
         }
     }
 
-    /// Runs the sweeper once. An armed fault may stop it.
-    pub async fn sweep(&mut self) {
+    /// Runs the job rescuer once. An armed fault may stop it.
+    pub async fn rescue_jobs(&mut self) {
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
         let ended = tokio::select! {
-            ended = run(&mut self.process().sweeper, &clock) => Some(ended),
+            ended = run(&mut self.process().rescuer, &clock) => Some(ended),
             () = gate.died() => None,
         };
         match ended {
-            Some(Err(error)) => self.note(format_args!("sweep failed: {error}")),
+            Some(Err(error)) => self.note(format_args!("rescuing jobs failed: {error}")),
             Some(Ok(())) => {}
             None => self.restart().await,
         }
     }
 
     /// Waits until nothing more happens without the clock or the loops. The remaining jobs then
-    /// wait for their time, the target or the sweeper. Short pauses of the service are skipped by
-    /// advancing the clock a little.
+    /// wait for their time, the target or the job rescuer. Short pauses of the service are skipped
+    /// by advancing the clock a little.
     pub async fn settle(&mut self) {
         let began = Instant::now();
         let (mut calm, mut stuck, mut last) = (0, 0, (0, 0));

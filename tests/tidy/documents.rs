@@ -24,6 +24,10 @@ const RECORDED: &str = "tests/it/cluster/";
 /// The prefixes of the ids of invariants.
 const FAMILIES: [&str; 10] =
     ["ALERT", "JOB", "KEY", "LEAD", "QUEUE", "RATE", "RETRY", "STOP", "TENANT", "TICK"];
+/// The folders of code.
+const ROOTS: [&str; 3] = ["benches/", "src/", "tests/"];
+/// The texts between the names of one list.
+const JOINED: [&str; 3] = [", ", " and ", " or "];
 /// File names in the documents that look like keys of settings.
 const FILES: [&str; 2] = ["cluster.yaml", "secrets.key"];
 
@@ -38,6 +42,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let settings = settings(tree);
     for document in documents(tree) {
         findings.extend(dead_names(tree, &settings, document));
+        findings.extend(misplaced_names(tree, document));
         findings.extend(wrong_defaults(&settings, document));
     }
     findings.extend(not_linked(tree));
@@ -171,6 +176,44 @@ fn dead_names(tree: &Tree, settings: &[Setting], document: &File) -> Vec<Finding
     findings
 }
 
+/// Finds names that a document places "in" a path whose files do not have them, such as a function
+/// that was moved.
+fn misplaced_names(tree: &Tree, document: &File) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (line, text) in document.lines() {
+        // The odd pieces are code spans, the even ones are between them.
+        let pieces: Vec<&str> = text.split('`').collect();
+        let (mut names, mut before) = (Vec::<&str>::new(), "");
+        for pair in pieces.get(1..).unwrap_or_default().chunks_exact(2) {
+            let span = pair[0];
+            if before == " in " && ROOTS.iter().any(|root| span.starts_with(root)) {
+                let misplaced = names.iter().filter(|name| !has_word(tree, span, name));
+                let complain = |name: &&str| format!("there is no {name} in {span}");
+                findings.extend(misplaced.map(|name| Finding::at(document, line, complain(name))));
+            }
+            if !JOINED.contains(&before) {
+                names.clear();
+            }
+            if is_name(span) {
+                names.push(span);
+            }
+            before = pair[1];
+        }
+    }
+    findings
+}
+
+/// Returns `true` if a span is the name of an item of code.
+fn is_name(span: &str) -> bool {
+    span.len() > 1 && span.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn has_word(tree: &Tree, place: &str, name: &str) -> bool {
+    tree.files.iter().filter(|file| file.path.starts_with(place)).any(|file| {
+        file.text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    })
+}
+
 /// Returns `true` if a span looks like a path of the repository or like the name of a source file,
 /// but does not exist. For a path with a placeholder, the part before the placeholder counts.
 fn is_dead_path(tree: &Tree, span: &str) -> bool {
@@ -301,6 +344,19 @@ mod tests {
             "docs/faults.md:5: there is no test one in \"\"",
         ];
         assert_finds(&not_shown(&tree), &expected);
+    }
+
+    #[test]
+    fn finds_names_that_are_elsewhere() {
+        let text = "`ONE`, `TWO` and `THREE` in `src/a.rs`. `GONE` stands beside `src/a.rs`.\n\
+                    `one` in `src/`, `TW` in `src/a.rs`\n";
+        let tree = Tree::of(&[("docs/a.md", text), ("src/a.rs", "const ONE; TWO fn one")]);
+        let document = tree.get("docs/a.md").expect("it");
+        let expected = [
+            "docs/a.md:1: there is no THREE in src/a.rs",
+            "docs/a.md:2: there is no TW in src/a.rs",
+        ];
+        assert_finds(&misplaced_names(&tree, document), &expected);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
 /// Rebuilds the answer to the creation of a channel from its id. The answer about a webhook is
 /// lost: its generated secret cannot be shown again, and an answer without it would look complete.
 pub(super) async fn created(api: &Api, account: AccountId, id: &str) -> Result<Response, ApiError> {
-    let channel = known(api, account, id).await?;
+    let channel = find_channel(api, account, id).await?;
     if channel.kind == ChannelType::Webhook {
         return Err(ApiError::answer_lost());
     }
@@ -52,12 +52,12 @@ pub(super) async fn verified(
     account: AccountId,
     id: &str,
 ) -> Result<Response, ApiError> {
-    let channel = known(api, account, id).await?;
+    let channel = find_channel(api, account, id).await?;
     Ok(Data::of(ChannelRecord::from(channel)).into_response())
 }
 
 /// Returns the channel that a call created or verified. The answer is lost if it was deleted since.
-async fn known(api: &Api, account: AccountId, id: &str) -> Result<Channel, ApiError> {
+async fn find_channel(api: &Api, account: AccountId, id: &str) -> Result<Channel, ApiError> {
     let id = id.parse().map_err(|_| ApiError::answer_lost())?;
     match api.notifications.channel(account, id).await {
         Err(NotificationError::NoSuchChannel) => Err(ApiError::answer_lost()),

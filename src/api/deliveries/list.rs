@@ -1,22 +1,21 @@
 //! `GET /v1/notification-deliveries`
 
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::record::DeliveryRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
-use crate::api::paging::Paging;
-use crate::api::query::QueryParameters;
+use crate::api::paging::{PageSizes, Paging};
+use crate::api::query::{Parameter, QueryParameters};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::field_errors::FieldErrors;
 use crate::store::{DeliveryPage, DeliveryQuery};
 
-const USUAL_PAGE: u32 = 10;
-const LARGEST_PAGE: u32 = 100;
+const PAGE_SIZES: PageSizes = PageSizes { default: 10, max: 100 };
 
 /// A page of deliveries.
 #[derive(Serialize, ToSchema)]
@@ -34,6 +33,34 @@ pub(super) struct Deliveries {
     next_cursor: Option<String>,
 }
 
+/// The parameters of `GET /v1/notification-deliveries`.
+#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct DeliveryListQuery {
+    /// Only deliveries to this channel
+    #[param(value_type = Option<String>)]
+    channel_id: Parameter,
+    /// Only deliveries of this schedule
+    #[param(value_type = Option<String>)]
+    schedule_id: Parameter,
+    /// Only deliveries with this status
+    #[param(value_type = Option<schemas::DeliveryStatusName>, inline)]
+    status: Parameter,
+    /// The page number, from 1
+    #[param(value_type = Option<u32>, minimum = 1)]
+    page: Parameter,
+    /// The page size; 10 by default
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    page_size: Parameter,
+    /// An alias of `pageSize`
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Parameter,
+    /// `nextCursor` of the previous page; `page` is then ignored
+    #[param(value_type = Option<String>)]
+    cursor: Parameter,
+}
+
 /// List deliveries of alerts
 ///
 /// Final deliveries are kept for 30 days.
@@ -41,15 +68,7 @@ pub(super) struct Deliveries {
     get,
     path = "/v1/notification-deliveries",
     tag = "Notifications",
-    params(
-        ("channelId" = Option<String>, Query, description = "Only deliveries to this channel"),
-        ("scheduleId" = Option<String>, Query, description = "Only deliveries of this schedule"),
-        ("status" = inline(Option<schemas::DeliveryStatusName>), Query, description = "Only deliveries with this status"),
-        ("page" = Option<u32>, Query, description = "The page number, from 1", minimum = 1),
-        ("pageSize" = Option<u32>, Query, description = "The page size; 10 by default", minimum = 1, maximum = 100),
-        ("limit" = Option<u32>, Query, description = "An alias of `pageSize`", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
-    ),
+    params(DeliveryListQuery),
     responses(
         (status = 200, description = "The page", body = Data<Deliveries>),
         BadQuery,
@@ -59,9 +78,9 @@ pub(super) struct Deliveries {
 pub(super) async fn list_deliveries(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
-    query: QueryParameters,
+    QueryParameters(query): QueryParameters<DeliveryListQuery>,
 ) -> Result<Data<Deliveries>, ApiError> {
-    let (query, paging) = read(query)?;
+    let (query, paging) = check(query)?;
     let page = match query {
         Some(query) => api.notifications.deliveries(account, &query).await?,
         None => DeliveryPage::default(),
@@ -77,20 +96,20 @@ pub(super) async fn list_deliveries(
     }))
 }
 
-/// Reads the query parameters. The query is absent if `channelId` or `scheduleId` is malformed: no
+/// Checks the parameters. The query is absent if `channelId` or `scheduleId` is malformed: no
 /// delivery can match it, so the page is empty.
-fn read(mut query: QueryParameters) -> Result<(Option<DeliveryQuery>, Paging), FieldErrors> {
-    let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
-    let channel = query.id("channelId").map(|text| text.parse()).transpose();
-    let schedule = query.id("scheduleId").map(|text| text.parse()).transpose();
-    let status = query.one_of("status", DeliveryStatus::ALL);
-    let after = cursor::delivery(&mut query);
+fn check(query: DeliveryListQuery) -> Result<(Option<DeliveryQuery>, Paging), FieldErrors> {
+    let mut errors = FieldErrors::new();
+    let limit = PAGE_SIZES.read(query.page_size, query.limit, &mut errors);
+    let paging = Paging::read(query.page, limit, &mut errors);
+    let status = query.status.one_of("status", DeliveryStatus::ALL, &mut errors);
+    let after = cursor::delivery(query.cursor, &mut errors);
     let offset = if after.is_some() { 0 } else { paging.offset() };
-    let asked = match (channel, schedule) {
+    let asked = match (query.channel_id.id().transpose(), query.schedule_id.id().transpose()) {
         (Ok(channel), Ok(schedule)) => {
-            Some(DeliveryQuery { channel, schedule, status, after, offset, limit: paging.size })
+            Some(DeliveryQuery { channel, schedule, status, after, offset, limit })
         }
         _ => None,
     };
-    query.finish((asked, paging))
+    errors.unless_any((asked, paging))
 }

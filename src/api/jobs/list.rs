@@ -1,14 +1,14 @@
 //! `GET /v1/jobs`
 
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::record::JobRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
-use crate::api::paging::Paging;
-use crate::api::query::QueryParameters;
+use crate::api::paging::{PageSizes, Paging};
+use crate::api::query::{Parameter, QueryParameters};
 use crate::api::reply::Data;
 use crate::api::{ApiError, PAGE_BYTES, SharedApi, cursor, schemas};
 use crate::domain::ScheduleId;
@@ -16,8 +16,7 @@ use crate::domain::job::{JobStatus, Trigger};
 use crate::schedules::FieldErrors;
 use crate::store::{JobPage, JobQuery};
 
-const USUAL_PAGE: u32 = 10;
-const LARGEST_PAGE: u32 = 100;
+const PAGE_SIZES: PageSizes = PageSizes { default: 10, max: 100 };
 /// The maximum size of a response in a list, in bytes. Longer ones are cut.
 const RESPONSE_BYTES: usize = 2_048;
 
@@ -37,6 +36,40 @@ pub(super) struct Jobs {
     next_cursor: Option<String>,
 }
 
+/// The parameters of `GET /v1/jobs`.
+#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct JobListQuery {
+    /// Only jobs of this schedule
+    #[param(value_type = Option<String>)]
+    schedule_id: Parameter,
+    /// Only jobs with this status
+    #[param(value_type = Option<schemas::JobStatusName>, inline)]
+    status: Parameter,
+    /// Only jobs with this trigger
+    #[param(value_type = Option<schemas::TriggerName>, inline)]
+    trigger: Parameter,
+    /// Only jobs scheduled from this instant on
+    #[param(value_type = Option<String>, format = DateTime)]
+    from: Parameter,
+    /// Only jobs scheduled up to this instant
+    #[param(value_type = Option<String>, format = DateTime)]
+    to: Parameter,
+    /// The page number, from 1
+    #[param(value_type = Option<u32>, minimum = 1)]
+    page: Parameter,
+    /// The page size; 10 by default
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    page_size: Parameter,
+    /// An alias of `pageSize`
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 100)]
+    limit: Parameter,
+    /// `nextCursor` of the previous page; `page` is then ignored
+    #[param(value_type = Option<String>)]
+    cursor: Parameter,
+}
+
 /// List jobs
 ///
 /// A page ends early at 8 MiB; `nextCursor` then leads to the rest.
@@ -44,17 +77,7 @@ pub(super) struct Jobs {
     get,
     path = "/v1/jobs",
     tag = "Jobs",
-    params(
-        ("scheduleId" = Option<String>, Query, description = "Only jobs of this schedule"),
-        ("status" = inline(Option<schemas::JobStatusName>), Query, description = "Only jobs with this status"),
-        ("trigger" = inline(Option<schemas::TriggerName>), Query, description = "Only jobs with this trigger"),
-        ("from" = Option<String>, Query, description = "Only jobs scheduled from this instant on", format = DateTime),
-        ("to" = Option<String>, Query, description = "Only jobs scheduled up to this instant", format = DateTime),
-        ("page" = Option<u32>, Query, description = "The page number, from 1", minimum = 1),
-        ("pageSize" = Option<u32>, Query, description = "The page size; 10 by default", minimum = 1, maximum = 100),
-        ("limit" = Option<u32>, Query, description = "An alias of `pageSize`", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
-    ),
+    params(JobListQuery),
     responses(
         (status = 200, description = "The page", body = Data<Jobs>),
         BadQuery,
@@ -64,9 +87,9 @@ pub(super) struct Jobs {
 pub(super) async fn list_jobs(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
-    query: QueryParameters,
+    QueryParameters(query): QueryParameters<JobListQuery>,
 ) -> Result<Data<Jobs>, ApiError> {
-    let (query, paging) = read(query)?;
+    let (query, paging) = check(query)?;
     let page = match query {
         Some(query) => api.schedules.jobs(account, &query).await?,
         None => JobPage { jobs: Vec::new(), total: 0, has_more: false },
@@ -82,28 +105,29 @@ pub(super) async fn list_jobs(
     }))
 }
 
-/// Reads the query parameters. The query is absent if `scheduleId` is malformed: no job can match
-/// it, so the page is empty.
-fn read(mut query: QueryParameters) -> Result<(Option<JobQuery>, Paging), FieldErrors> {
-    let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
-    let schedule = query.id("scheduleId").map(|text| text.parse::<ScheduleId>());
-    let after = cursor::job(&mut query);
+/// Checks the parameters. The query is absent if `scheduleId` is malformed: no job can match it, so
+/// the page is empty.
+fn check(query: JobListQuery) -> Result<(Option<JobQuery>, Paging), FieldErrors> {
+    let mut errors = FieldErrors::new();
+    let size = PAGE_SIZES.read(query.page_size, query.limit, &mut errors);
+    let paging = Paging::read(query.page, size, &mut errors);
+    let after = cursor::job(query.cursor, &mut errors);
     let asked = JobQuery {
         schedule: None,
-        status: query.one_of("status", JobStatus::ALL),
-        trigger: query.one_of("trigger", Trigger::ALL),
-        from: query.instant("from"),
-        to: query.instant("to"),
+        status: query.status.one_of("status", JobStatus::ALL, &mut errors),
+        trigger: query.trigger.one_of("trigger", Trigger::ALL, &mut errors),
+        from: query.from.instant("from", &mut errors),
+        to: query.to.instant("to", &mut errors),
         offset: if after.is_some() { 0 } else { paging.offset() },
         after,
         limit: paging.size,
         max_response_bytes: RESPONSE_BYTES,
         max_bytes: PAGE_BYTES,
     };
-    let asked = match schedule {
+    let asked = match query.schedule_id.id::<ScheduleId>() {
         None => Some(asked),
         Some(Ok(schedule)) => Some(JobQuery { schedule: Some(schedule), ..asked }),
         Some(Err(_)) => None,
     };
-    query.finish((asked, paging))
+    errors.unless_any((asked, paging))
 }

@@ -3,27 +3,21 @@
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::record::ScheduleRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
-use crate::api::paging::Paging;
-use crate::api::query::QueryParameters;
+use crate::api::paging::{PageSizes, Paging};
+use crate::api::query::{Parameter, QueryParameters};
 use crate::api::{ApiError, PAGE_BYTES, SharedApi, cursor, reply, schemas};
 use crate::domain::schedule::HttpMethod;
 use crate::schedules::FieldErrors;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField};
 
-const LARGEST_PAGE: u32 = 1_000;
-/// The values of `sort` and their fields. A `-` may precede a value, for descending order.
-const SORTS: [(&str, SortField); 4] = [
-    ("name", SortField::Name),
-    ("nextRunAtUtc", SortField::NextTick),
-    ("lastRunAtUtc", SortField::LastRun),
-    ("createdAt", SortField::CreatedAt),
-];
+const PAGE_SIZES: PageSizes = PageSizes { default: 1_000, max: 1_000 };
+const NEWEST_FIRST: ScheduleSort = ScheduleSort { field: SortField::CreatedAt, descending: true };
 
 /// A page of schedules.
 #[derive(Serialize, ToSchema)]
@@ -47,6 +41,37 @@ pub(super) struct Pagination {
     next_cursor: Option<String>,
 }
 
+/// The parameters of `GET /v1/schedules`.
+#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ScheduleListQuery {
+    /// The page number, from 1
+    #[param(value_type = Option<u32>, minimum = 1)]
+    page: Parameter,
+    /// The page size; 1000 by default
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    page_size: Parameter,
+    /// An alias of `pageSize`
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Parameter,
+    /// A text in the name, the description or the endpoint
+    #[param(value_type = Option<String>)]
+    q: Parameter,
+    /// Only enabled schedules (`true`) or disabled ones (`false`)
+    #[param(value_type = Option<bool>)]
+    is_enabled: Parameter,
+    /// Only schedules with this method
+    #[param(value_type = Option<schemas::HttpMethodName>, inline)]
+    http_method: Parameter,
+    /// The order; `-` before the name means descending; `-createdAt` by default
+    #[param(value_type = Option<schemas::SortName>, inline)]
+    sort: Parameter,
+    /// `nextCursor` of the previous page; `page` is then ignored
+    #[param(value_type = Option<String>)]
+    cursor: Parameter,
+}
+
 /// List schedules
 ///
 /// A page ends early at 8 MiB; `nextCursor` then leads to the rest.
@@ -54,16 +79,7 @@ pub(super) struct Pagination {
     get,
     path = "/v1/schedules",
     tag = "Schedules",
-    params(
-        ("page" = Option<u32>, Query, description = "The page number, from 1", minimum = 1),
-        ("pageSize" = Option<u32>, Query, description = "The page size; 1000 by default", minimum = 1, maximum = 1000),
-        ("limit" = Option<u32>, Query, description = "An alias of `pageSize`", minimum = 1, maximum = 1000),
-        ("q" = Option<String>, Query, description = "A text in the name, the description or the endpoint"),
-        ("isEnabled" = Option<bool>, Query, description = "Only enabled schedules (`true`) or disabled ones (`false`)"),
-        ("httpMethod" = inline(Option<schemas::HttpMethodName>), Query, description = "Only schedules with this method"),
-        ("sort" = inline(Option<schemas::SortName>), Query, description = "The order; `-` before the name means descending; `-createdAt` by default"),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page; `page` is then ignored"),
-    ),
+    params(ScheduleListQuery),
     responses(
         (status = 200, description = "The page", body = ScheduleList),
         BadQuery,
@@ -73,9 +89,9 @@ pub(super) struct Pagination {
 pub(super) async fn list_schedules(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
-    query: QueryParameters,
+    QueryParameters(query): QueryParameters<ScheduleListQuery>,
 ) -> Result<Response, ApiError> {
-    let (query, paging) = read(query)?;
+    let (query, paging) = check(query)?;
     let SchedulePage { schedules, total, has_more } = api.schedules.list(account, &query).await?;
     let last = schedules.last().filter(|_| has_more);
     let next_cursor = last.map(|last| cursor::after_schedule(query.sort, last));
@@ -89,14 +105,16 @@ pub(super) async fn list_schedules(
     Ok(reply::json(StatusCode::OK, &list))
 }
 
-fn read(mut query: QueryParameters) -> Result<(ScheduleQuery, Paging), FieldErrors> {
-    let paging = Paging::read(&mut query, LARGEST_PAGE, LARGEST_PAGE);
-    let sort = sort(&mut query);
-    let after = cursor::schedule(&mut query, sort);
+fn check(query: ScheduleListQuery) -> Result<(ScheduleQuery, Paging), FieldErrors> {
+    let mut errors = FieldErrors::new();
+    let size = PAGE_SIZES.read(query.page_size, query.limit, &mut errors);
+    let paging = Paging::read(query.page, size, &mut errors);
+    let sort = query.sort.parse("sort", &mut errors, parse_sort).unwrap_or(NEWEST_FIRST);
+    let after = cursor::schedule(query.cursor, sort, &mut errors);
     let asked = ScheduleQuery {
-        contains: query.text("q"),
-        is_enabled: query.flag("isEnabled"),
-        http_method: query.one_of("httpMethod", HttpMethod::ALL),
+        contains: query.q.text("q", &mut errors),
+        is_enabled: query.is_enabled.flag("isEnabled", &mut errors),
+        http_method: query.http_method.one_of("httpMethod", HttpMethod::ALL, &mut errors),
         is_failing: None,
         sort,
         offset: if after.is_some() { 0 } else { paging.offset() },
@@ -104,22 +122,19 @@ fn read(mut query: QueryParameters) -> Result<(ScheduleQuery, Paging), FieldErro
         limit: paging.size,
         max_bytes: PAGE_BYTES,
     };
-    query.finish((asked, paging))
+    errors.unless_any((asked, paging))
 }
 
-fn sort(query: &mut QueryParameters) -> ScheduleSort {
-    let newest = ScheduleSort { field: SortField::CreatedAt, descending: true };
-    let Some(text) = query.text("sort") else { return newest };
+fn parse_sort(text: &str) -> Result<ScheduleSort, String> {
     let (name, descending) = match text.strip_prefix('-') {
         Some(name) => (name, true),
-        None => (text.as_str(), false),
+        None => (text, false),
     };
-    match SORTS.iter().find(|(known, _)| *known == name) {
-        Some((_, field)) => ScheduleSort { field: *field, descending },
+    match schemas::SORTS.iter().find(|(known, _)| *known == name) {
+        Some((_, field)) => Ok(ScheduleSort { field: *field, descending }),
         None => {
-            let names = SORTS.map(|(name, _)| name).join(", ");
-            query.refuse("sort", format!("Must be one of {names}, with or without a - before it"));
-            newest
+            let names = schemas::SORTS.map(|(name, _)| name).join(", ");
+            Err(format!("Must be one of {names}, with or without a - before it"))
         }
     }
 }

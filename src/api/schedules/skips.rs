@@ -1,14 +1,14 @@
 //! `GET /v1/schedules/{id}/skips`
 
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{BadQuery, NoSuchSchedule, Usual};
-use crate::api::paging::Paging;
-use crate::api::query::QueryParameters;
+use crate::api::paging::PageSizes;
+use crate::api::query::{Parameter, QueryParameters};
 use crate::api::reply::Data;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::Timestamp;
@@ -16,8 +16,7 @@ use crate::domain::schedule::Skip;
 use crate::schedules::FieldErrors;
 use crate::store::{SkipPage, SkipQuery};
 
-const USUAL_PAGE: u32 = 100;
-const LARGEST_PAGE: u32 = 1_000;
+const PAGE_SIZES: PageSizes = PageSizes { default: 100, max: 1_000 };
 
 /// A page of skips.
 #[derive(Serialize, ToSchema)]
@@ -52,18 +51,34 @@ impl From<Skip> for SkipRecord {
     }
 }
 
+/// The parameters of `GET /v1/schedules/{id}/skips`.
+#[derive(Default, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SkipListQuery {
+    /// Only skips that end at this instant or later
+    #[param(value_type = Option<String>, format = DateTime)]
+    from: Parameter,
+    /// Only skips that begin at this instant or earlier
+    #[param(value_type = Option<String>, format = DateTime)]
+    to: Parameter,
+    /// The page size; 100 by default
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    page_size: Parameter,
+    /// An alias of `pageSize`
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Parameter,
+    /// `nextCursor` of the previous page
+    #[param(value_type = Option<String>)]
+    cursor: Parameter,
+}
+
 /// List ticks that did not become jobs
 #[utoipa::path(
     get,
     path = "/v1/schedules/{id}/skips",
     tag = "Schedules",
-    params(
-        ("id" = String, Path, description = "The schedule's id"),
-        ("from" = Option<String>, Query, description = "Only skips that end at this instant or later", format = DateTime),
-        ("to" = Option<String>, Query, description = "Only skips that begin at this instant or earlier", format = DateTime),
-        ("pageSize" = Option<u32>, Query, description = "The page size; 100 by default", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "`nextCursor` of the previous page"),
-    ),
+    params(("id" = String, Path, description = "The schedule's id"), SkipListQuery),
     responses(
         (status = 200, description = "The page", body = Data<Skips>),
         BadQuery,
@@ -75,20 +90,20 @@ pub(super) async fn list_skips(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
-    query: QueryParameters,
+    QueryParameters(query): QueryParameters<SkipListQuery>,
 ) -> Result<Data<Skips>, ApiError> {
-    let SkipPage { skips, next } = api.schedules.skips(account, id, &read(query)?).await?;
+    let SkipPage { skips, next } = api.schedules.skips(account, id, &check(query)?).await?;
     let skips = skips.into_iter().map(SkipRecord::from).collect();
     Ok(Data::of(Skips { skips, next_cursor: next.map(cursor::after_skip) }))
 }
 
-fn read(mut query: QueryParameters) -> Result<SkipQuery, FieldErrors> {
-    let paging = Paging::read(&mut query, USUAL_PAGE, LARGEST_PAGE);
+fn check(query: SkipListQuery) -> Result<SkipQuery, FieldErrors> {
+    let mut errors = FieldErrors::new();
     let asked = SkipQuery {
-        from: query.instant("from"),
-        to: query.instant("to"),
-        after: cursor::skip(&mut query),
-        limit: paging.size,
+        from: query.from.instant("from", &mut errors),
+        to: query.to.instant("to", &mut errors),
+        after: cursor::skip(query.cursor, &mut errors),
+        limit: PAGE_SIZES.read(query.page_size, query.limit, &mut errors),
     };
-    query.finish(asked)
+    errors.unless_any(asked)
 }

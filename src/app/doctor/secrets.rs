@@ -10,7 +10,7 @@ use crate::config::{Config, OTHERS, StoreChoice, others_can_read};
 use crate::domain::finding::Finding;
 use crate::domain::secret_key::SecretKey;
 use crate::runtime::Random;
-use crate::store::Sealer;
+use crate::store::SecretCipher;
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 
@@ -20,15 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) async fn check_up(config: &Config) -> Vec<Finding> {
     let (keys, mut findings) = configured(config).await;
     if let Some((first, others)) = keys.split_first() {
-        let sealer = Sealer::new(first, others, Random::system());
-        findings.extend(of_store(&config.store, &sealer).await);
+        let cipher = SecretCipher::new(first, others, Random::system());
+        findings.extend(of_store(&config.store, &cipher).await);
     }
     findings
 }
 
 /// Checks that these keys decrypt the stored secrets. Returns `None` if the store has no secrets or
 /// cannot be read: the check of the store reports that.
-async fn of_store(store: &StoreChoice, sealer: &Sealer) -> Option<Finding> {
+async fn of_store(store: &StoreChoice, cipher: &SecretCipher) -> Option<Finding> {
     let stored = async {
         match store {
             StoreChoice::Sqlite(settings) => SqliteStore::stored_keys(settings).await,
@@ -36,7 +36,7 @@ async fn of_store(store: &StoreChoice, sealer: &Sealer) -> Option<Finding> {
         }
     };
     let stored = timeout(PATIENCE, stored).await.ok()?.ok()?;
-    let checked = sealer.check(&stored);
+    let checked = cipher.check(&stored);
     let ids: Vec<_> = stored.iter().map(|proof| proof.id.as_str()).collect();
     match checked {
         Err(why) => Some(Finding::failure(format!("the store cannot be used: {why}"))),

@@ -6,8 +6,8 @@ use axum::response::Response;
 use http::HeaderMap;
 use maud::html;
 
-use super::once::shown_once;
 use super::page::{ChangeResult, OVERLAPS, render};
+use super::shown_secret::shown_once;
 use super::uses;
 use crate::dashboard::form::{FormFields, FormMessages};
 use crate::dashboard::question::{Question, is_sure};

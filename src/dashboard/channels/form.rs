@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::kinds;
-use super::once::shown_once;
+use super::shown_secret::shown_once;
 use crate::dashboard::form::{FormFields, FormMessages, request};
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::{FormField, general_message};

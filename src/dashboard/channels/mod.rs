@@ -6,8 +6,8 @@ mod deliveries;
 mod form;
 pub(super) mod kinds;
 mod list;
-mod once;
 mod page;
+mod shown_secret;
 mod uses;
 
 use axum::Router;

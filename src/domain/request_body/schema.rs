@@ -1,12 +1,13 @@
 //! Parts of schemas that utoipa cannot derive from Rust types.
 
+use serde_json::Value;
 use utoipa::openapi::Object;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 
 /// Returns the schema of a text that is one of `names`, or `null` if that is allowed.
-pub fn one_of(names: impl Iterator<Item = &'static str>, or_null: bool) -> Object {
-    let names = names.map(serde_json::Value::from);
-    let values = names.chain(or_null.then_some(serde_json::Value::Null));
+pub fn one_of(names: impl Iterator<Item = impl Into<Value>>, or_null: bool) -> Object {
+    let names = names.map(Into::into);
+    let values = names.chain(or_null.then_some(Value::Null));
     ObjectBuilder::new().schema_type(text(or_null)).enum_values(Some(values)).build()
 }
 

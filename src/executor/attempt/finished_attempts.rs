@@ -5,12 +5,12 @@ use crate::executor::attempt_registry::AttemptGuard;
 use crate::executor::shared::ExecutorShared;
 use crate::store::{AttemptEnd, Completion};
 
-/// An ended attempt with its completion. Its place keeps a stop, which ends the lease, waiting
+/// An ended attempt with its completion. Its guard keeps a stop, which ends the lease, waiting
 /// until the outcome is committed. So the outcome of a request that was sent is not lost when the
 /// store is slow.
 pub(in crate::executor) struct FinishedAttempt {
     pub(in crate::executor) completion: Completion,
-    pub(in crate::executor) place: AttemptGuard,
+    pub(in crate::executor) guard: AttemptGuard,
 }
 
 impl FinishedAttempt {
@@ -21,7 +21,7 @@ impl FinishedAttempt {
         (job, attempt): (JobId, u8),
         end: impl FnOnce(Timestamp) -> AttemptEnd,
     ) -> Option<Self> {
-        let (place, _) = shared.running.enter(job, attempt, None)?;
+        let (guard, _) = shared.running.enter(job, attempt, None)?;
         let completed_at = shared.clock.now();
         let completion = Completion {
             job,
@@ -32,14 +32,14 @@ impl FinishedAttempt {
             exchange: None,
             end: end(completed_at),
         };
-        Some(Self { completion, place })
+        Some(Self { completion, guard })
     }
 }
 
 /// Ended attempts to commit at once.
 pub(in crate::executor) struct FinishedBatch {
     pub(in crate::executor) completions: Vec<Completion>,
-    places: Vec<AttemptGuard>,
+    guards: Vec<AttemptGuard>,
 }
 
 impl FinishedBatch {
@@ -50,21 +50,21 @@ impl FinishedBatch {
     /// Splits off the later half.
     pub(in crate::executor) fn split(&mut self) -> Self {
         let half = self.len() / 2;
-        let (completions, places) = (self.completions.split_off(half), self.places.split_off(half));
-        Self { completions, places }
+        let (completions, guards) = (self.completions.split_off(half), self.guards.split_off(half));
+        Self { completions, guards }
     }
 
     pub(in crate::executor) fn into_ended(self) -> impl Iterator<Item = FinishedAttempt> {
-        let pairs = self.completions.into_iter().zip(self.places);
-        pairs.map(|(completion, place)| FinishedAttempt { completion, place })
+        let pairs = self.completions.into_iter().zip(self.guards);
+        pairs.map(|(completion, guard)| FinishedAttempt { completion, guard })
     }
 }
 
 impl FromIterator<FinishedAttempt> for FinishedBatch {
     fn from_iter<I: IntoIterator<Item = FinishedAttempt>>(ended: I) -> Self {
         let pairs =
-            ended.into_iter().map(|FinishedAttempt { completion, place }| (completion, place));
-        let (completions, places) = pairs.unzip();
-        Self { completions, places }
+            ended.into_iter().map(|FinishedAttempt { completion, guard }| (completion, guard));
+        let (completions, guards) = pairs.unzip();
+        Self { completions, guards }
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct ClaimedAttempt {
     /// The moment from which the time to send counts: not later than the claim's request.
     pub(super) asked: ClockMoment,
     pub(super) slot: Slot,
-    pub(super) place: AttemptGuard,
+    pub(super) guard: AttemptGuard,
     /// Receives the reason if the attempt is to end early.
     pub(super) aborted: oneshot::Receiver<Abort>,
 }
@@ -46,12 +46,12 @@ impl ClaimedAttempt {
         FaultPoint::AfterSend.reach();
         let completion = self.complete(ended);
         self.trace(began_at, &completion);
-        let room = outcomes.reserve().await;
+        let permit = outcomes.reserve().await;
         drop(self.slot);
-        // The committer outlives the attempts. If it is gone all the same, the sweep closes this
-        // one.
-        if let Ok(room) = room {
-            room.send(FinishedAttempt { completion, place: self.place });
+        // The committer outlives the attempts. If it is gone all the same, the job rescuer closes
+        // this one.
+        if let Ok(permit) = permit {
+            permit.send(FinishedAttempt { completion, guard: self.guard });
         }
     }
 

@@ -19,7 +19,7 @@ use crate::store::{Result, SharedStore};
 /// The time for which the limit of an account is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 /// The number of cached accounts above which expired entries are removed.
-const SWEEP_AT: usize = 10_000;
+const CLEAN_UP_AT: usize = 10_000;
 
 /// The shares of the accounts.
 pub(in crate::executor) struct AccountConcurrency {
@@ -67,7 +67,7 @@ impl AccountConcurrency {
         if !unknown.is_empty() {
             let named = self.store.plans_of(&unknown).await?;
             let mut cached = self.cached.lock();
-            if cached.len() > SWEEP_AT {
+            if cached.len() > CLEAN_UP_AT {
                 cached.retain(|_, cached| cached.until > now);
             }
             cached.extend(named.into_iter().map(|(account, plan)| {

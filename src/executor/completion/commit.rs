@@ -49,8 +49,8 @@ impl Commit {
                 Ok(committed) => {
                     log(&part.completions, &committed);
                     committed.trace(&part.completions);
-                    let fates = part.into_ended().zip(&committed.fates);
-                    let left = fates.filter(|(_, fate)| **fate == CompletionResult::Busy);
+                    let results = part.into_ended().zip(&committed.results);
+                    let left = results.filter(|(_, result)| **result == CompletionResult::Busy);
                     deferred.extend(left.map(|(ended, _)| ended));
                     self.announce(committed).await;
                 }
@@ -70,8 +70,8 @@ impl Commit {
     }
 
     /// Commits a part, and retries while the store is away. If its claims end meanwhile, the commit
-    /// changes nothing: the sweep has closed their attempts. `pause` grows until the store answers,
-    /// whichever part is tried.
+    /// changes nothing: the job rescuer has closed their attempts. `pause` grows until the store
+    /// answers, whichever part is tried.
     async fn try_commit(
         &self,
         part: &[Completion],
@@ -113,7 +113,8 @@ impl Commit {
 
     async fn announce(&self, committed: Committed) {
         committed.count();
-        let lost = committed.fates.iter().filter(|fate| **fate == CompletionResult::Lost).count();
+        let lost =
+            committed.results.iter().filter(|result| **result == CompletionResult::Lost).count();
         CLAIMS_LOST.add(lost as u64);
         if committed.events > 0 {
             self.0.alerts.notify_one();
@@ -129,7 +130,7 @@ impl Commit {
 /// Returns the completion to commit instead of one that the store refuses: the job fails. `None` if
 /// the store refuses that as well.
 fn replace(
-    FinishedAttempt { completion: mut refused, place }: FinishedAttempt,
+    FinishedAttempt { completion: mut refused, guard }: FinishedAttempt,
 ) -> Option<FinishedAttempt> {
     let message = "the outcome of the attempt could not be stored".to_owned();
     let end = AttemptEnd::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
@@ -139,7 +140,7 @@ fn replace(
     }
     refused.exchange = None;
     refused.end = end;
-    Some(FinishedAttempt { completion: refused, place })
+    Some(FinishedAttempt { completion: refused, guard })
 }
 
 /// Returns `true` if a row may be the cause of the error, and not the state of the store.
@@ -148,7 +149,7 @@ fn is_hopeless(error: &StoreError) -> bool {
 }
 
 fn log(part: &[Completion], committed: &Committed) {
-    for (completion, fate) in part.iter().zip(&committed.fates) {
+    for (completion, result) in part.iter().zip(&committed.results) {
         let (job, attempt) = (&completion.job, completion.attempt);
         let exchange = completion.exchange.as_ref();
         let duration_ms = exchange.map(|exchange| exchange.duration_ms);
@@ -156,7 +157,7 @@ fn log(part: &[Completion], committed: &Committed) {
         let status_code = answered.map(|response| response.status);
         let error_code = completion.end.error().map(ErrorCode::as_str);
         let trace_id = trace_id(*job).map(display);
-        match fate {
+        match result {
             CompletionResult::Applied(status) => {
                 tracing::debug!(%job, attempt, %status, status_code, duration_ms, error_code, trace_id, "attempt ended");
             }

@@ -13,7 +13,7 @@ use crate::executor::shared::ExecutorShared;
 use crate::runtime::{TaskKind, Tasks};
 use crate::telemetry::metrics::{Loop, LoopHeartbeat};
 
-/// The minimum time between two commits. An outcome that comes after a rest is committed at once.
+/// The minimum time between two commits. An outcome that comes after a pause is committed at once.
 /// Under load, outcomes are gathered for this time, because a commit costs far more than one of its
 /// rows. No slot waits for a commit.
 const STEP: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ pub(in crate::executor) async fn commit_outcomes(
                 tracing::warn!(rows, %job, "deferred completions: locked, or too slow to commit");
             }
             for ended in later {
-                // If the task is gone, the sweep closes the attempt.
+                // If the task is gone, the job rescuer closes the attempt.
                 let _ = deferred.send(ended).await;
             }
             drop(turn);

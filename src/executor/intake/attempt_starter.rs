@@ -74,7 +74,7 @@ impl AttemptStarter {
         for claimed in taken {
             let Some(slot) = self.slots.remove(&claimed.job) else { continue };
             let entered = shared.running.enter(claimed.job, claimed.attempt, Some(claimed.account));
-            let Some((place, aborted)) = entered else { continue };
+            let Some((guard, aborted)) = entered else { continue };
             self.observe_lag(&claimed);
             let (job, attempt, trace_id) = (claimed.job, claimed.attempt, trace_id(claimed.job));
             tracing::debug!(%job, attempt, trace_id = trace_id.map(display), "attempt begins");
@@ -83,7 +83,7 @@ impl AttemptStarter {
                 claimed,
                 asked: self.leased,
                 slot,
-                place,
+                guard,
                 aborted,
             };
             // Boxed, so that a large future is not moved from wrapper to wrapper.
@@ -95,7 +95,7 @@ impl AttemptStarter {
             let ended =
                 FinishedAttempt::unsent(shared, (job, attempt), |_| AttemptEnd::Failed(failure));
             if let Some(ended) = ended {
-                // If the committer is gone, the sweep finds the job.
+                // If the committer is gone, the job rescuer finds the job.
                 let _ = self.outcomes.send(ended).await;
             }
         }

@@ -22,8 +22,8 @@ const GATHER: Duration = Duration::from_millis(5);
 /// fruitless, too, because the queue is told of a limited number of accounts that exceed their
 /// shares.
 const FRUITLESS: Duration = Duration::from_millis(50);
-/// The longest rest without a hint. It bounds how late a ticket without a hint is noticed.
-const LONGEST_REST: Duration = Duration::from_millis(500);
+/// The longest pause without a hint. It bounds how late a ticket without a hint is noticed.
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// Takes tickets, claims their jobs and starts their attempts. While the store handles one claim,
 /// the dispatcher takes the tickets of the next one.
@@ -34,7 +34,7 @@ pub(in crate::executor) struct Dispatcher {
     /// The claim under way.
     claiming: Option<JoinHandle<Option<ClaimResult>>>,
     /// The time for which the next round is put off, even if hints come.
-    rest: Option<Duration>,
+    pause: Option<Duration>,
 }
 
 /// The result of a claim.
@@ -46,11 +46,11 @@ impl Dispatcher {
         outcomes: mpsc::Sender<FinishedAttempt>,
         tasks: Tasks,
     ) -> Self {
-        Self { shared, outcomes, tasks, claiming: None, rest: None }
+        Self { shared, outcomes, tasks, claiming: None, pause: None }
     }
 
     /// Puts back the tickets that exceed their accounts' shares, and returns the others. If that
-    /// fails, or the shares cannot be read, the sweep finds the jobs again.
+    /// fails, or the shares cannot be read, the job rescuer finds the jobs again.
     async fn within_shares(&self, tickets: Vec<Ticket>) -> Result<Vec<Ticket>, RunError> {
         let ExecutorShared { account_concurrency, slots, queue, clock, .. } = &*self.shared;
         let limits = account_concurrency.of(&tickets, clock.monotonic()).await?;
@@ -58,7 +58,7 @@ impl Dispatcher {
         if !beyond.is_empty()
             && let Err(error) = queue.put_back(&beyond).await
         {
-            tracing::warn!(%error, "tickets not put back, leaving their jobs to the sweep");
+            tracing::warn!(%error, "tickets not put back, leaving their jobs to the job rescuer");
         }
         Ok(within)
     }
@@ -81,7 +81,7 @@ impl Dispatcher {
     /// Waits for the claim under way, if there is one.
     pub(in crate::executor) async fn settle(&mut self) -> ClaimResult {
         match self.claiming.take() {
-            // A claim that panicked has been logged, and the sweep finds its jobs.
+            // A claim that panicked has been logged, and the job rescuer finds its jobs.
             Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
             None => Ok(()),
         }
@@ -91,30 +91,30 @@ impl Dispatcher {
 #[async_trait]
 impl Worker for Dispatcher {
     async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
-        let now = match self.rest.take() {
-            Some(rest) => {
-                self.shared.clock.sleep(rest).await;
+        let now = match self.pause.take() {
+            Some(pause) => {
+                self.shared.clock.sleep(pause).await;
                 self.shared.clock.now()
             }
             None => now,
         };
         if !self.shared.clock.is_believed() {
-            return Ok(LoopPause::For(LONGEST_REST));
+            return Ok(LoopPause::For(LONGEST_PAUSE));
         }
         let shared = self.shared.clone();
         let leased = shared.lease.ensure().await?;
         let turn = shared.slots.turn().await;
-        // Asked before the room is read, so that a slot freed in between is not missed.
+        // Asked before the capacity is read, so that a slot freed in between is not missed.
         self.shared.slots.want_more();
-        let mut room = self.shared.slots.capacity(self.shared.clock.monotonic());
+        let mut capacity = self.shared.slots.capacity(self.shared.clock.monotonic());
         let most = self.shared.claims.get();
-        room.total = room.total.min(most);
-        if room.total == 0 {
-            self.rest = Some(GATHER);
+        capacity.total = capacity.total.min(most);
+        if capacity.total == 0 {
+            self.pause = Some(GATHER);
             self.shared.slots.set_queued(true);
-            return Ok(LoopPause::For(LONGEST_REST));
+            return Ok(LoopPause::For(LONGEST_PAUSE));
         }
-        let taken = self.shared.queue.take(now, &room).await;
+        let taken = self.shared.queue.take(now, &capacity).await;
         if taken.is_err() {
             // The queue hands out none of its tickets while it fails, so jobs need not wait for
             // them.
@@ -123,17 +123,17 @@ impl Worker for Dispatcher {
         let (tickets, next) = taken?;
         let taken = tickets.len();
         let is_more_due = next.is_some_and(|next| next <= now);
-        self.shared.slots.set_queued(taken == room.total || is_more_due);
+        self.shared.slots.set_queued(taken == capacity.total || is_more_due);
         let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
             drop(turn);
-            self.rest = (taken > 0).then_some(FRUITLESS);
+            self.pause = (taken > 0).then_some(FRUITLESS);
             self.settle().await?;
-            let rest = now.plus(LONGEST_REST);
-            return Ok(LoopPause::Until(next.map_or(rest, |next| next.min(rest))));
+            let latest = now.plus(LONGEST_PAUSE);
+            return Ok(LoopPause::Until(next.map_or(latest, |next| next.min(latest))));
         }
-        let is_crowded = tickets.len() < most && tickets.len() == room.total;
-        self.rest = is_crowded.then_some(GATHER);
+        let is_crowded = tickets.len() < most && tickets.len() == capacity.total;
+        self.pause = is_crowded.then_some(GATHER);
         let next = self.start(tickets, leased);
         drop(turn);
         let earlier = self.settle().await;

@@ -2,7 +2,7 @@
 //! start even while the queue refuses tickets.
 //!
 //! Until such a job is claimed, no other executor has a ticket for it. If it cannot be claimed, or
-//! the process dies, the sweep finds it, as it finds jobs whose tickets the queue has lost.
+//! the process dies, the job rescuer finds it, as it finds jobs whose tickets the queue has lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl Handover {
     pub(in crate::executor) async fn run(mut self) {
         let stopping = self.starter.tasks.stopping().clone();
         let mut tickets = Vec::new();
-        while let Some(place) = stopping.run_until_cancelled(self.receive(&mut tickets)).await {
+        while let Some(permit) = stopping.run_until_cancelled(self.receive(&mut tickets)).await {
             let turn = self.turn().await;
             // Adds the tickets that have come meanwhile.
             let most = self.starter.shared.claims.get();
@@ -55,7 +55,7 @@ impl Handover {
             {
                 tickets.push(ticket);
             }
-            self.start(std::mem::take(&mut tickets), turn, place);
+            self.start(std::mem::take(&mut tickets), turn, permit);
         }
         self.waiting.close();
         while self.waiting.recv_many(&mut tickets, BATCH).await > 0 {}
@@ -65,9 +65,9 @@ impl Handover {
     /// Waits for a place among the batches and then for tickets. Dropping the future loses no
     /// ticket.
     async fn receive(&mut self, tickets: &mut Vec<Ticket>) -> OwnedSemaphorePermit {
-        let place = self.batches.clone().acquire_owned().await.expect("never closed");
+        let permit = self.batches.clone().acquire_owned().await.expect("never closed");
         self.waiting.recv_many(tickets, self.starter.shared.claims.get()).await;
-        place
+        permit
     }
 
     /// Returns the right to claim; `None` if no other claim ends soon enough.
@@ -85,7 +85,7 @@ impl Handover {
         &self,
         tickets: Vec<Ticket>,
         turn: Option<OwnedSemaphorePermit>,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) {
         let starter = self.starter.clone();
         // Announced before the check for a stop: the stop then waits for these attempts.
@@ -104,7 +104,7 @@ impl Handover {
                 drop(turn);
             };
             tokio::join!(claimed, starter.shared.push(&left));
-            drop((coming, place));
+            drop((coming, permit));
         });
     }
 }
@@ -122,6 +122,6 @@ async fn find_room(starter: &DirectStarter, tickets: &[Ticket]) -> Option<Attemp
 async fn claim(start: Option<AttemptStarter>, tickets: &[Ticket]) {
     let Some(start) = start.filter(|_| !tickets.is_empty()) else { return };
     if let Err(error) = start.claim_and_begin(tickets).await {
-        tracing::warn!(%error, jobs = tickets.len(), "jobs not claimed, leaving them to the sweep");
+        tracing::warn!(%error, jobs = tickets.len(), "jobs not claimed, leaving them to the job rescuer");
     }
 }

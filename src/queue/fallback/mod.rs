@@ -9,8 +9,8 @@
 //! - An outage begins with the first call that fails, for all shards at once. Otherwise each shard
 //!   would first wait for a failure of its own. It ends when the server has answered each second
 //!   for three seconds.
-//! - An index changes its place only when it is built anew there. So a leader gets `IndexAnswer::Foreign`
-//!   at each change, and never an error.
+//! - An index changes its place only when it is built anew there. So a leader gets
+//!   `IndexAnswer::Foreign` at each change, and never an error.
 //! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
 //!   leader finds the changes behind them by comparing its indexes with the store again and again.
 //! - A server without memory takes no tickets but still hands them out. So it is asked for tickets
@@ -56,7 +56,8 @@ pub struct FallbackQueue {
 
 impl FallbackQueue {
     /// Replaces `shared` by `own` while it fails. Without an executor that takes tickets, tickets
-    /// that cannot be shared are dropped: the sweeps of replicas with an executor find their jobs.
+    /// that cannot be shared are dropped: the job rescuers of replicas with an executor find their
+    /// jobs.
     pub fn start(
         shared: SharedQueue,
         own: Arc<dyn LocalQueue>,

@@ -69,13 +69,13 @@ pub(super) async fn ask(
     field: &str,
 ) -> Result<BTreeSet<Option<String>>> {
     let section = if field == "redis_version" { "server" } else { "memory" };
-    let told: Value = lent.query(redis::cmd("INFO").arg(section)).await?;
-    let read = |told: Value| {
-        let fields: Option<InfoDict> = redis::from_redis_value(told).ok();
+    let info: Value = lent.query(redis::cmd("INFO").arg(section)).await?;
+    let read = |info: Value| {
+        let fields: Option<InfoDict> = redis::from_redis_value(info).ok();
         fields.and_then(|fields| fields.get(field))
     };
-    Ok(match told {
-        Value::Map(nodes) => nodes.into_iter().map(|(_, told)| read(told)).collect(),
-        told => BTreeSet::from([read(told)]),
+    Ok(match info {
+        Value::Map(nodes) => nodes.into_iter().map(|(_, info)| read(info)).collect(),
+        info => BTreeSet::from([read(info)]),
     })
 }

@@ -45,7 +45,7 @@ async fn look(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
         Err(error) => Finding::failure(reason(&error)),
     });
     match memory(&lent).await {
-        Ok(told) => findings.extend(told),
+        Ok(answer) => findings.extend(answer),
         Err(error) => findings.push(not_told("its maxmemory-policy", &error)),
     }
     Ok(findings)
@@ -62,8 +62,8 @@ fn not_told(what: &str, error: &QueueError) -> Finding {
 }
 
 async fn versions(lent: &LentConnection<'_>) -> Result<Vec<Finding>> {
-    let told = ask(lent, "redis_version").await?;
-    Ok(told
+    let answer = ask(lent, "redis_version").await?;
+    Ok(answer
         .iter()
         .map(|version| match version {
             Some(version) if major(version).is_some_and(|major| major < OLDEST) => {
@@ -116,8 +116,8 @@ async fn memory(lent: &LentConnection<'_>) -> Result<Vec<Finding>> {
     }
     let bytes = async |field| -> Result<u64> {
         // In a cluster, the node with the highest value counts.
-        let told = ask(lent, field).await?;
-        Ok(told.iter().flatten().filter_map(|bytes| bytes.parse().ok()).max().unwrap_or(0))
+        let answer = ask(lent, field).await?;
+        Ok(answer.iter().flatten().filter_map(|bytes| bytes.parse().ok()).max().unwrap_or(0))
     };
     findings.push(of_room(bytes("used_memory").await?, bytes("maxmemory").await?));
     Ok(findings)

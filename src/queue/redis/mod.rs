@@ -4,14 +4,14 @@
 //! an answer may have taken effect or not. Therefore pushing again and building again change
 //! nothing, and a taker that asks again gets the same answer. Every wait is bounded, and every
 //! operation gets its connection anew, so nothing has to be restarted after the server was away,
-//! wiped or replaced. A server that was wiped answers `IndexAnswer::Foreign` until the leaders have built
-//! their indexes again.
+//! wiped or replaced. A server that was wiped answers `IndexAnswer::Foreign` until the leaders have
+//! built their indexes again.
 //!
 //! Hints that the server does not take are kept in the process and sent as soon as the server takes
 //! them (`changes`). If the process dies before that, they are lost.
 //!
-//! When the server has used up its memory, pushing fails and the sweep pushes again later. Taking
-//! tickets and moving ticks on still work.
+//! When the server has used up its memory, pushing fails and the job rescuer pushes again later.
+//! Taking tickets and moving ticks on still work.
 
 mod back_off;
 mod capacity;
@@ -178,16 +178,16 @@ impl Queue for RedisQueue {
             script.key(self.server.keys.counter(subject, window.span));
             script.arg(window.limit).arg(millis(window.span));
         }
-        let told: Vec<i64> = lent.run(&script).await?;
-        let standing = |(window, told): (&RateWindow, &[i64])| WindowState {
+        let answer: Vec<i64> = lent.run(&script).await?;
+        let standing = |(window, answer): (&RateWindow, &[i64])| WindowState {
             window: *window,
-            remaining: window.limit.saturating_sub(u32::try_from(told[0]).unwrap_or(u32::MAX)),
-            resets_at: Timestamp::from_millis(told[1]),
+            remaining: window.limit.saturating_sub(u32::try_from(answer[0]).unwrap_or(u32::MAX)),
+            resets_at: Timestamp::from_millis(answer[1]),
         };
-        let standings = windows.iter().zip(told.get(1..).unwrap_or_default().chunks_exact(2));
+        let standings = windows.iter().zip(answer.get(1..).unwrap_or_default().chunks_exact(2));
         Ok(RateVerdict {
             standings: standings.map(standing).collect(),
-            allowed: told.first() == Some(&1),
+            allowed: answer.first() == Some(&1),
         })
     }
 

@@ -4,7 +4,7 @@
 //! A take looks at all shards, then runs a script for each shard that has tickets. The shards that
 //! are asked at once share the room. The remaining room then goes to one shard after the other.
 //! Each take begins with another shard. The shards of a cluster are on several servers: where one
-//! is down, its shards rest, and the tickets of the others are taken all the same.
+//! is down, its shards back off, and the tickets of the others are taken all the same.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) struct RedisRunQueue {
     taker: u64,
     requests: AtomicU64,
     begin: AtomicUsize,
-    rest: BackOff,
+    back_off: BackOff,
 }
 
 /// The result of a look at a shard.
@@ -70,7 +70,7 @@ impl RedisRunQueue {
             taker,
             requests: AtomicU64::new(0),
             begin: AtomicUsize::new(0),
-            rest: BackOff::new(server.clock.clone()),
+            back_off: BackOff::new(server.clock.clone()),
             server,
         }
     }
@@ -157,9 +157,9 @@ impl RedisRunQueue {
         }
     }
 
-    /// Looks at the shards that do not rest, and returns those that have tickets.
+    /// Looks at the shards that do not back off, and returns those that have tickets.
     async fn look(&self, lent: &LentConnection<'_>, now: Timestamp) -> Result<Vec<ShardLook>> {
-        let (shards, keys) = (self.rest.awake(self.shards), &self.server.keys);
+        let (shards, keys) = (self.back_off.ready(self.shards), &self.server.keys);
         let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
             let mut script = self.look.prepare_invoke();
             for shard in shards {
@@ -178,7 +178,7 @@ impl RedisRunQueue {
         });
         let answers = join_all(looks).await;
         let seen = match lent.is_cluster() {
-            true => self.rest.unless_all_fail(answers)?,
+            true => self.back_off.unless_all_fail(answers)?,
             false => answers.into_iter().map(|(_, seen)| seen).collect::<Result<Vec<_>>>()?,
         };
         Ok(seen.into_iter().flatten().collect())

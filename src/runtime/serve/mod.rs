@@ -98,10 +98,10 @@ pub fn serve(
 }
 
 async fn accept(listener: &TcpListener, connections: &ListenerState, clock: &Clock) {
-    let room = Arc::new(Semaphore::new(connections.limits.connections));
+    let permits = Arc::new(Semaphore::new(connections.limits.connections));
     let mut failing = false;
     loop {
-        let Ok(permit) = room.clone().acquire_owned().await else { return };
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
                 if std::mem::take(&mut failing) {

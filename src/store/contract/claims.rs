@@ -1,4 +1,4 @@
-//! Claims: the operations of executors and the sweep. Their batches span all accounts.
+//! Claims: the operations of executors and the job rescuer. Their batches span all accounts.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -190,7 +190,7 @@ pub enum CompletionResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     /// The result of each completion, in order.
-    pub fates: Vec<CompletionResult>,
+    pub results: Vec<CompletionResult>,
     /// The tickets of retries and of held jobs that may start now, for the queue.
     pub tickets: Vec<Ticket>,
     /// The number of events that were raised for the notifier.
@@ -204,7 +204,10 @@ impl Committed {
     /// Counts the results of the jobs in the metrics.
     pub fn count(&self) {
         let with = |wanted| {
-            self.fates.iter().filter(|fate| **fate == CompletionResult::Applied(wanted)).count()
+            self.results
+                .iter()
+                .filter(|result| **result == CompletionResult::Applied(wanted))
+                .count()
         };
         JOBS_FINISHED.with(FinalStatus::Success).add(with(JobStatus::Success) as u64);
         JOBS_FINISHED.with(FinalStatus::Failed).add(with(JobStatus::Failed) as u64);
@@ -219,9 +222,9 @@ impl Committed {
     /// committed.
     pub fn trace(&self, completions: &[Completion]) {
         let errors: HashMap<usize, ErrorCode> = self.failed.iter().copied().collect();
-        for (place, (completion, fate)) in completions.iter().zip(&self.fates).enumerate() {
+        for (place, (completion, result)) in completions.iter().zip(&self.results).enumerate() {
             let CompletionResult::Applied(status @ (JobStatus::Success | JobStatus::Failed)) =
-                *fate
+                *result
             else {
                 continue;
             };
@@ -272,7 +275,7 @@ pub(in crate::store) const ACCOUNTS_AT_ONCE: u32 = 500;
 
 measured! {
     StoreOperation, STORE_CALL_SECONDS, STORE_CALL_ERRORS;
-    /// Claims: the operations of executors and the sweep.
+    /// Claims: the operations of executors and the job rescuer.
     pub trait ClaimStore: Send + Sync {
         /// Claims those of the jobs that are PENDING, may start by `now` and have an attempt left:
         /// they become RUNNING, and their attempt is recorded. All others are left out (JOB-1). So
@@ -296,12 +299,12 @@ measured! {
         async fn aborts(&self) -> Result<JobsToAbort>;
 
         /// Commits the ends of attempts in one transaction: attempt, job, schedule state (last run,
-        /// last status, streak, active and held job), the hours of the accounts, and the events that
-        /// preferences ask for. A run that began before the recorded last run does not replace it.
-        /// A row that cannot be written fails the whole batch with kind `Rejected`. A row that
+        /// last status, streak, active and held job), the hours of the accounts, and the events
+        /// that preferences ask for. A run that began before the recorded last run does not replace
+        /// it. A row that cannot be written fails the whole batch with kind `Rejected`. A row that
         /// another transaction locks for longer than the service ever does is passed over
-        /// ([`CompletionResult::Busy`]), together with all rows that must be written with it. The batch waits
-        /// for locked rows once, for a fraction of a second, however many they are.
+        /// ([`CompletionResult::Busy`]), together with all rows that must be written with it. The
+        /// batch waits for locked rows once, for a fraction of a second, however many they are.
         async fn commit(&self, now: Timestamp, completions: &[Completion]) -> Result<Committed>;
 
         /// Returns tickets of PENDING jobs that could have started before `before`, in the order of

@@ -2,7 +2,7 @@
 
 use crate::domain::AccountId;
 use crate::runtime::measured;
-use crate::store::{INSTALLATION, OpenError, Result, Sealer};
+use crate::store::{INSTALLATION, OpenError, Result, SecretCipher};
 
 const PROOF_COLUMN: &str = "secret_keys.proof";
 const PROOF_TEXT: &str = "punctual";
@@ -18,7 +18,7 @@ pub struct KeyProof {
     pub proof: String,
 }
 
-impl Sealer {
+impl SecretCipher {
     /// Returns the proof of the key that seals.
     pub(in crate::store) fn prove(&self) -> KeyProof {
         let id = self.first().to_owned();
@@ -138,7 +138,7 @@ pub(in crate::store) struct SealedRow {
     pub(in crate::store) values: Vec<Option<String>>,
 }
 
-impl Sealer {
+impl SecretCipher {
     /// Seals a row's values with the first key.
     pub(in crate::store) fn reseal(
         &self,

@@ -39,20 +39,20 @@ pub enum OpenError {
 
 /// Seals and opens secrets. Clones share the keys.
 #[derive(Clone)]
-pub struct Sealer {
+pub struct SecretCipher {
     ciphers: Arc<HashMap<String, XChaCha20Poly1305>>,
     first: Arc<str>,
     random: Random,
 }
 
-impl fmt::Debug for Sealer {
+impl fmt::Debug for SecretCipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealer({})", self.first)
+        write!(f, "SecretCipher({})", self.first)
     }
 }
 
-impl Sealer {
-    /// Returns a sealer that seals with `first`, and opens with `first` and `others`.
+impl SecretCipher {
+    /// Returns a cipher that seals with `first`, and opens with `first` and `others`.
     pub fn new(first: &SecretKey, others: &[SecretKey], random: Random) -> Self {
         let cipher = |key: &SecretKey| (key.id.clone(), XChaCha20Poly1305::new((&*key.key).into()));
         let ciphers = others.iter().chain([first]).map(cipher).collect();
@@ -137,11 +137,11 @@ fn place(account: AccountId, row: &[u8], column: &str, key: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns a sealer for tests of adapters.
+/// Returns a cipher for tests of adapters.
 #[cfg(test)]
-pub(in crate::store) fn sealer() -> Sealer {
+pub(in crate::store) fn cipher() -> SecretCipher {
     let key = SecretKey { id: "test".to_owned(), key: zeroize::Zeroizing::new([7; 32]) };
-    Sealer::new(&key, &[], Random::seeded(7))
+    SecretCipher::new(&key, &[], Random::seeded(7))
 }
 
 #[cfg(test)]
@@ -157,18 +157,18 @@ mod tests {
         SecretKey { id: id.to_owned(), key: Zeroizing::new([byte; KEY_BYTES]) }
     }
 
-    fn sealer(keys: &[SecretKey]) -> Sealer {
-        Sealer::new(&keys[0], &keys[1..], Random::seeded(7))
+    fn cipher(keys: &[SecretKey]) -> SecretCipher {
+        SecretCipher::new(&keys[0], &keys[1..], Random::seeded(7))
     }
 
     #[test]
     fn a_sealed_text_opens_at_its_place_only() {
-        let sealer = sealer(&[key("2027", 1)]);
-        let sealed = sealer.seal(ACCOUNT, b"row", "body", "geheim");
+        let cipher = cipher(&[key("2027", 1)]);
+        let sealed = cipher.seal(ACCOUNT, b"row", "body", "geheim");
         assert!(sealed.starts_with("sealed:1:2027:"), "{sealed}");
-        assert!(!sealed.contains("geheim") && sealed.starts_with(&sealer.prefix()));
-        assert_ne!(sealed, sealer.seal(ACCOUNT, b"row", "body", "geheim"), "the nonce is random");
-        assert_eq!(sealer.open(ACCOUNT, b"row", "body", &sealed).as_deref(), Ok("geheim"));
+        assert!(!sealed.contains("geheim") && sealed.starts_with(&cipher.prefix()));
+        assert_ne!(sealed, cipher.seal(ACCOUNT, b"row", "body", "geheim"), "the nonce is random");
+        assert_eq!(cipher.open(ACCOUNT, b"row", "body", &sealed).as_deref(), Ok("geheim"));
         let other = AccountId::from_bytes([2; 16]);
         for (account, row, column) in [
             (other, "row", "body"),
@@ -176,15 +176,15 @@ mod tests {
             (ACCOUNT, "row", "headers"),
             (ACCOUNT, "rowb", "ody"),
         ] {
-            let opened = sealer.open(account, row.as_bytes(), column, &sealed);
+            let opened = cipher.open(account, row.as_bytes(), column, &sealed);
             assert_eq!(opened, Err(OpenError::Forged), "{row} {column}");
         }
     }
 
     #[test]
     fn whatever_is_changed_does_not_open() {
-        let sealer = sealer(&[key("a", 1), key("b", 1)]);
-        let sealed = sealer.seal(ACCOUNT, b"row", "body", "");
+        let cipher = cipher(&[key("a", 1), key("b", 1)]);
+        let sealed = cipher.seal(ACCOUNT, b"row", "body", "");
         for wrong in [
             sealed.replacen(":a:", ":b:", 1),
             format!("{sealed}AAAA"),
@@ -192,30 +192,30 @@ mod tests {
             "sealed:1:a:".to_owned(),
             "sealed:1:a:%".to_owned(),
         ] {
-            let opened = sealer.open(ACCOUNT, b"row", "body", &wrong);
+            let opened = cipher.open(ACCOUNT, b"row", "body", &wrong);
             assert_eq!(opened, Err(OpenError::Forged), "{wrong}");
         }
     }
 
     #[test]
     fn every_key_opens_and_the_first_one_seals() {
-        let old = sealer(&[key("old", 1)]).seal(ACCOUNT, b"row", "body", "x");
-        let both = sealer(&[key("new", 2), key("old", 1)]);
+        let old = cipher(&[key("old", 1)]).seal(ACCOUNT, b"row", "body", "x");
+        let both = cipher(&[key("new", 2), key("old", 1)]);
         assert_eq!(both.open(ACCOUNT, b"row", "body", &old).as_deref(), Ok("x"));
         assert!(both.knows("old") && both.first() == "new");
         let new = both.seal(ACCOUNT, b"row", "body", "x");
         assert!(new.starts_with(&both.prefix()) && !old.starts_with(&both.prefix()));
-        let opened = sealer(&[key("old", 1)]).open(ACCOUNT, b"row", "body", &new);
+        let opened = cipher(&[key("old", 1)]).open(ACCOUNT, b"row", "body", &new);
         assert_eq!(opened, Err(OpenError::UnknownKey("new".to_owned())));
-        let opened = sealer(&[key("old", 3)]).open(ACCOUNT, b"row", "body", &old);
+        let opened = cipher(&[key("old", 3)]).open(ACCOUNT, b"row", "body", &old);
         assert_eq!(opened, Err(OpenError::Forged), "another key of that id");
     }
 
     #[test]
     fn a_text_from_before_there_were_keys_is_read_as_it_is() {
-        let sealer = sealer(&[key("a", 1)]);
+        let cipher = cipher(&[key("a", 1)]);
         for text in ["", "{\"a\":1}", "sealed", "sealed:1:no end"] {
-            assert_eq!(sealer.open(ACCOUNT, b"row", "body", text).as_deref(), Ok(text));
+            assert_eq!(cipher.open(ACCOUNT, b"row", "body", text).as_deref(), Ok(text));
         }
     }
 
@@ -223,6 +223,6 @@ mod tests {
     fn keys_are_not_shown() {
         let key = key("a", 65);
         assert_eq!(format!("{key:?}"), "SecretKey(a)");
-        assert_eq!(format!("{:?}", sealer(&[key])), "Sealer(a)");
+        assert_eq!(format!("{:?}", cipher(&[key])), "SecretCipher(a)");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-use super::cipher::{OpenError, Sealer};
+use super::cipher::{OpenError, SecretCipher};
 use crate::domain::call::IdempotencyKey;
 use crate::domain::channel::ChannelConfig;
 use crate::domain::job::Job;
@@ -30,13 +30,13 @@ const CHANNEL_CONFIG: &str = "notification_channels.config";
 /// Seals the secrets that an adapter writes, and opens those that it reads. Clones share the keys.
 #[derive(Clone)]
 pub(in crate::store) struct EncryptedFields {
-    pub(in crate::store) sealer: Sealer,
+    pub(in crate::store) cipher: SecretCipher,
     corrupt_rows: Arc<CorruptRows>,
 }
 
 impl EncryptedFields {
-    pub(in crate::store) fn new(sealer: Sealer, corrupt_rows: Arc<CorruptRows>) -> Self {
-        Self { sealer, corrupt_rows }
+    pub(in crate::store) fn new(cipher: SecretCipher, corrupt_rows: Arc<CorruptRows>) -> Self {
+        Self { cipher, corrupt_rows }
     }
 
     /// Returns a copy of the version with its secrets sealed.
@@ -46,7 +46,7 @@ impl EncryptedFields {
         let Definition { body, headers, .. } = &mut sealed.definition;
         for (field, column) in [(body, BODY), (headers, HEADERS)] {
             if let Some(text) = field {
-                *text = self.sealer.seal(account, &row, column, text);
+                *text = self.cipher.seal(account, &row, column, text);
             }
         }
         sealed
@@ -117,7 +117,7 @@ impl EncryptedFields {
     /// Returns the id of the first signing secret of an account, and a new secret, sealed.
     pub(in crate::store) fn first_secret(&self, account: AccountId) -> (SigningSecretId, String) {
         let id = SigningSecretId::first_of(account);
-        (id, self.seal_secret(account, id, &self.sealer.signing_secret()))
+        (id, self.seal_secret(account, id, &self.cipher.signing_secret()))
     }
 
     /// Returns a signing secret, sealed.
@@ -127,7 +127,7 @@ impl EncryptedFields {
         id: SigningSecretId,
         secret: &SigningSecret,
     ) -> String {
-        self.sealer.seal(account, &id.to_bytes(), SIGNING_SECRET, &secret.reveal())
+        self.cipher.seal(account, &id.to_bytes(), SIGNING_SECRET, &secret.reveal())
     }
 
     /// Opens a signing secret. A secret that does not open is absent.
@@ -137,7 +137,7 @@ impl EncryptedFields {
         sealed: SealedSecret,
     ) -> KnownSecret {
         let SealedSecret { id, secret, created_at, expires_at } = sealed;
-        let opened = self.sealer.open(account, &id.to_bytes(), SIGNING_SECRET, &secret);
+        let opened = self.cipher.open(account, &id.to_bytes(), SIGNING_SECRET, &secret);
         let read = |text: String| {
             let text = Zeroizing::new(text);
             text.parse::<SigningSecret>().map_err(|why| why.to_string())
@@ -156,7 +156,7 @@ impl EncryptedFields {
         channel: ChannelId,
         config: &ChannelConfig,
     ) -> String {
-        self.sealer.seal(account, &channel.to_bytes(), CHANNEL_CONFIG, config.reveal())
+        self.cipher.seal(account, &channel.to_bytes(), CHANNEL_CONFIG, config.reveal())
     }
 
     /// Opens the configuration of a channel. Returns `None` if it does not open.
@@ -166,7 +166,7 @@ impl EncryptedFields {
         channel: ChannelId,
         sealed: &str,
     ) -> Option<ChannelConfig> {
-        let opened = self.sealer.open(account, &channel.to_bytes(), CHANNEL_CONFIG, sealed);
+        let opened = self.cipher.open(account, &channel.to_bytes(), CHANNEL_CONFIG, sealed);
         let tell = |why: &OpenError| {
             self.corrupt_rows.tell("channel", &channel, &format!("{CHANNEL_CONFIG}: {why}"));
         };
@@ -180,7 +180,7 @@ impl EncryptedFields {
         key: IdempotencyKey,
         answer: &str,
     ) -> String {
-        self.sealer.seal(account, &key.0, ANSWER, answer)
+        self.cipher.seal(account, &key.0, ANSWER, answer)
     }
 
     /// Opens the answer of an idempotency key. An answer that does not open counts as lost, as if
@@ -192,7 +192,7 @@ impl EncryptedFields {
         stored: &mut StoredKey,
     ) {
         let opened =
-            stored.answer.take().map(|answer| self.sealer.open(account, &key.0, ANSWER, &answer));
+            stored.answer.take().map(|answer| self.cipher.open(account, &key.0, ANSWER, &answer));
         let tell = |why: &OpenError| {
             let id = format!("{:032x}", u128::from_be_bytes(key.0));
             self.corrupt_rows.tell("idempotency key", &id, &format!("{ANSWER}: {why}"));
@@ -206,7 +206,7 @@ impl EncryptedFields {
         table: SealedTable,
         row: &SealedRow,
     ) -> Option<Vec<Option<String>>> {
-        let resealed = self.sealer.reseal(table, row);
+        let resealed = self.cipher.reseal(table, row);
         let tell = |why: &OpenError| {
             self.corrupt_rows.tell(
                 table.name(),
@@ -227,7 +227,7 @@ impl EncryptedFields {
     ) -> Option<UnreadableFields> {
         let open = |field: &mut Option<String>, column| {
             let Some(sealed) = field else { return false };
-            match self.sealer.open(account, &version.to_bytes(), column, sealed) {
+            match self.cipher.open(account, &version.to_bytes(), column, sealed) {
                 Ok(text) => *field = Some(text),
                 Err(why) => {
                     *field = None;

@@ -8,7 +8,7 @@
 //! There are three pools, so that no stage waits behind another:
 //!
 //! - `api`: users' requests (accounts, users, schedules, jobs),
-//! - `scheduler`: leaders and sweeps (firing, upkeep),
+//! - `scheduler`: leaders and the job rescuer (firing, upkeep),
 //! - `executor`: executors (claims).
 //!
 //! Each method is one statement or one short transaction. It runs in a task of its own, which goes
@@ -67,8 +67,8 @@
 //!
 //! Rule: a stage does not wait for such a row, or only for a moment. Firing and claiming skip
 //! locked rows (`SKIP LOCKED`). Firing reports the schedules that it skipped; a job that a claim
-//! skipped is missing from the result. Renewing skips old leases that are locked. Sweeps read
-//! without locks. Committing waits for a moment, and then skips locked rows, too (`passing`).
+//! skipped is missing from the result. Renewing skips old leases that are locked. The job rescuer
+//! reads without locks. Committing waits for a moment, and then skips locked rows, too (`passing`).
 //!
 //! # Partitions
 //!
@@ -130,7 +130,7 @@ pub struct PostgresSettings {
     pub password_file: Option<PathBuf>,
     /// The maximum number of connections for users' requests.
     pub api_connections: u32,
-    /// The maximum number of connections for leaders and sweeps.
+    /// The maximum number of connections for leaders and the job rescuer.
     pub scheduler_connections: u32,
     /// The maximum number of connections for executors.
     pub executor_connections: u32,

@@ -18,13 +18,13 @@ use crate::store::sql::access::AdapterShared;
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::months::Months;
 use crate::store::sql::quotas::JobCounts;
-use crate::store::{Result, Sealer};
+use crate::store::{Result, SecretCipher};
 use crate::telemetry::metrics::Pool;
 
 /// The timeout of the check that an idle connection still works.
 const PING: Duration = Duration::from_secs(1);
 /// A connection that was idle for this long is checked before it is used.
-const RESTED: Duration = Duration::from_secs(1);
+const CHECKED_AFTER: Duration = Duration::from_secs(1);
 /// A connection that was idle for this long is closed.
 const IDLE: Duration = Duration::from_secs(300);
 
@@ -51,14 +51,14 @@ const STAGE: &str = "
     SET idle_in_transaction_session_timeout = '1s'; SET tcp_user_timeout = '5s';";
 
 impl PostgresStore {
-    /// Prepares the pools for a database. `sealer` encrypts the secrets. This opens no connection,
+    /// Prepares the pools for a database. `cipher` encrypts the secrets. This opens no connection,
     /// so it succeeds while the server is unavailable. It does not migrate: see
     /// [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
     ///
     /// # Errors
     /// `Incompatible` if the URL cannot be used. A password file that cannot be read is reported
     /// when the store is used, because it may be readable by then.
-    pub fn open(settings: &PostgresSettings, sealer: &Sealer) -> Result<Self> {
+    pub fn open(settings: &PostgresSettings, cipher: &SecretCipher) -> Result<Self> {
         let address = address(&settings.url).map_err(|fault| fault.of("open"))?;
         let options = options(settings).unwrap_or(address);
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
@@ -74,7 +74,7 @@ impl PostgresStore {
         ));
         let months = Months::new(tasks.clone(), Arc::new(JobCounts(scheduler.clone())));
         Ok(Self {
-            shared: AdapterShared::new(sealer, months),
+            shared: AdapterShared::new(cipher, months),
             api: connections(settings.api_connections, "punctual api", Pool::Api, API),
             scheduler,
             executor: connections(
@@ -119,7 +119,7 @@ fn pool(options: PgConnectOptions, size: u32, timeouts: &'static str) -> PgPool 
         })
         .before_acquire(|connection, about| {
             Box::pin(async move {
-                if about.idle_for < RESTED {
+                if about.idle_for < CHECKED_AFTER {
                     return Ok(true);
                 }
                 Ok(matches!(timeout(PING, connection.ping()).await, Ok(Ok(()))))

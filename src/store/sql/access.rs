@@ -11,7 +11,7 @@ use super::work::{ResultSlot, SlottedWork, UnitOfWork, WorkFuture};
 use crate::domain::{AccountId, JobId};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::{Result, Sealer, StoreErrorKind};
+use crate::store::{Result, SecretCipher, StoreErrorKind};
 
 /// A function that is a unit of work for its other arguments, a tuple.
 pub(in crate::store) trait WorkFunction<'c, A, T> {
@@ -244,9 +244,9 @@ pub(in crate::store) struct AdapterShared {
 }
 
 impl AdapterShared {
-    pub(in crate::store) fn new(sealer: &Sealer, months: Months) -> Self {
+    pub(in crate::store) fn new(cipher: &SecretCipher, months: Months) -> Self {
         let corrupt_rows = Arc::<CorruptRows>::default();
-        let encrypted_fields = EncryptedFields::new(sealer.clone(), corrupt_rows.clone());
+        let encrypted_fields = EncryptedFields::new(cipher.clone(), corrupt_rows.clone());
         Self { months, encrypted_fields, corrupt_rows }
     }
 }
@@ -262,7 +262,7 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
 
     /// The access for users' requests.
     fn api(&self) -> &Self::Access;
-    /// The access for leaders, sweeps and upkeep.
+    /// The access for leaders, the job rescuer and upkeep.
     fn scheduler(&self) -> &Self::Access {
         self.api()
     }

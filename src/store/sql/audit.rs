@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::fault::SqlResult;
 use super::hex::Hex;
 use super::idempotency;
-use super::maintenance::{OldRows, prune};
+use super::old_rows::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::store::sql;
@@ -76,7 +76,7 @@ async fn insert(
 #[async_trait]
 impl<D: Database> AuditStore for D {
     async fn enter_rotation(&self, audit_context: &AuditContext) -> Result<()> {
-        let key = self.encrypted_fields().sealer.first().to_owned();
+        let key = self.encrypted_fields().cipher.first().to_owned();
         let entry = (audit_context.on(INSTALLATION), Action::SecretsRotated, [key]);
         self.api().transaction("enter_rotation", call(record, entry)).await
     }

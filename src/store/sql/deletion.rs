@@ -18,7 +18,7 @@ use super::erasure::{
 use super::fault::SqlResult;
 use super::hex::Hex;
 use super::history::remove_jobs;
-use super::maintenance::is_alone;
+use super::old_rows::is_alone;
 use crate::domain::audit::Action;
 use crate::domain::schedule::UnreadableFields;
 use crate::domain::shard::ShardId;

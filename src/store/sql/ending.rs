@@ -22,7 +22,7 @@ pub(in crate::store) struct RunningJob {
 impl RunningJob {
     /// Returns the job of the completion at this index, as its claim reported it and as if nothing
     /// had changed it since; `None` if the completion lacks that data.
-    pub(in crate::store) fn told(place: usize, completion: &Completion) -> Option<Self> {
+    pub(in crate::store) fn claimed(place: usize, completion: &Completion) -> Option<Self> {
         let ClaimedRun { schedule, shard, max_attempts, started_at, first_started_at } =
             completion.run?;
         Some(Self {
@@ -100,7 +100,7 @@ impl Ending {
 
     /// Records that the completion at `place` took effect.
     pub(in crate::store) fn note(&self, place: usize, committed: &mut Committed) {
-        committed.fates[place] = CompletionResult::Applied(self.status);
+        committed.results[place] = CompletionResult::Applied(self.status);
         let failure = self.failure.as_ref().filter(|_| self.status == JobStatus::Failed);
         committed.failed.extend(failure.map(|failure| (place, failure.code)));
     }

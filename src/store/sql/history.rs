@@ -5,7 +5,7 @@ use sqlx::AssertSqlSafe;
 use super::batch_rows::{ColumnType, json_ids};
 use super::connection::Connection;
 use super::fault::SqlResult;
-use super::maintenance::is_alone;
+use super::old_rows::is_alone;
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
 use crate::store::sql;
 

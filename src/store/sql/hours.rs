@@ -20,7 +20,7 @@ use super::batch_rows::{batch_row, json};
 use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::hex::Hex;
-use super::maintenance::execute_alone;
+use super::old_rows::execute_alone;
 use super::rows::{StoreRow, number, read_rows};
 use crate::domain::hours::{AccountHour, LAG_CLASSES, hour_of, lag_class};
 use crate::domain::{AccountId, JobId, Timestamp};

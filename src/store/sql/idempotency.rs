@@ -6,7 +6,7 @@ use sqlx::AssertSqlSafe;
 use super::access::{Access, Database, call};
 use super::connection::Connection;
 use super::fault::{Fault, SqlResult};
-use super::maintenance::{OldRows, prune};
+use super::old_rows::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::call::Idempotency;
 use crate::domain::{AccountId, Timestamp};

@@ -41,7 +41,7 @@ impl<D: Database> SecretStore for D {
     /// Finds the rows before the write transaction: that may take long, and other writers of SQLite
     /// would have to wait.
     async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
-        let prefix = self.encrypted_fields().sealer.prefix();
+        let prefix = self.encrypted_fields().cipher.prefix();
         let found = self.api().patient_read("reseal", call(find, (prefix, table, after, limit)));
         let found: Arc<[RowId]> = found.await?.into();
         let Some(RowId(last)) = found.last().copied() else { return Ok(Resealed::default()) };
@@ -56,7 +56,7 @@ impl<D: Database> SecretStore for D {
             return Ok(Vec::new());
         }
         let forget = sql::query_as("DELETE FROM secret_keys WHERE id <> $1 RETURNING id, proof")
-            .bind(self.encrypted_fields().sealer.first().to_owned());
+            .bind(self.encrypted_fields().cipher.first().to_owned());
         let forgotten = self.api().statement("forget_keys", 1, move |connection| {
             Box::pin(forget.clone().fetch_all(connection))
         });
@@ -109,7 +109,7 @@ async fn reseal(
     let mut rows = Vec::with_capacity(ids.len());
     for id in &*ids {
         let query =
-            sql::query_as(AssertSqlSafe(select.clone())).bind(encrypted_fields.sealer.prefix());
+            sql::query_as(AssertSqlSafe(select.clone())).bind(encrypted_fields.cipher.prefix());
         rows.extend(query.bind(*id).fetch_optional(connection).await?);
     }
     reseal_rows(connection, &encrypted_fields, table, rows).await
@@ -149,7 +149,7 @@ pub(in crate::store) fn new_keys(
     others: &[KeyProof],
 ) -> SqlResult<Vec<KeyProof>> {
     let unfit = |why| Fault::new(StoreErrorKind::WrongKeys, why);
-    encrypted_fields.sealer.new_keys(stored, others).map_err(unfit)
+    encrypted_fields.cipher.new_keys(stored, others).map_err(unfit)
 }
 
 /// Records the new keys. Only one process at a time does so: if processes start with different
@@ -187,7 +187,7 @@ async fn stale(
     for table in SealedTable::ALL {
         let (name, is_stale) = (table.name(), table.is_stale("$1"));
         let query = AssertSqlSafe(format!("SELECT count(*) FROM {name} WHERE {is_stale}"));
-        let query = sql::query_scalar(query).bind(encrypted_fields.sealer.prefix());
+        let query = sql::query_scalar(query).bind(encrypted_fields.cipher.prefix());
         let count: i64 = query.fetch_one(&mut *connection).await?;
         rows += count.unsigned_abs();
     }
@@ -208,7 +208,7 @@ async fn need_others(
         return Ok(stale(connection, encrypted_fields).await? > 0);
     }
     let stored = proofs(connection).await?;
-    let opens = |table, row: &SealedRow| match encrypted_fields.sealer.reseal(table, row) {
+    let opens = |table, row: &SealedRow| match encrypted_fields.cipher.reseal(table, row) {
         Ok(_) => true,
         Err(OpenError::UnknownKey(key)) => stored.iter().chain(&forgotten).any(|one| one.id == key),
         Err(OpenError::Forged) => false,
@@ -239,7 +239,7 @@ async fn stale_rows(
         "SELECT id, account_id, {} FROM {name} WHERE id > $2 AND ({is_stale}) ORDER BY id LIMIT $3",
         columns.join(", ")
     );
-    let query = sql::query_as(AssertSqlSafe(select)).bind(encrypted_fields.sealer.prefix());
+    let query = sql::query_as(AssertSqlSafe(select)).bind(encrypted_fields.cipher.prefix());
     query.bind(RowId(after)).bind(ROWS).fetch_all(connection).await
 }
 

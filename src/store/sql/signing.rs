@@ -12,7 +12,7 @@ use super::account_lock::lock;
 use super::audit;
 use super::connection::Connection;
 use super::fault::SqlResult;
-use super::maintenance::{OldRows, prune};
+use super::old_rows::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, JobId, SigningSecretId, Timestamp};
 use crate::store::contract::signing::SealedSecret;

@@ -8,7 +8,7 @@ use super::access::{Access, Database, call};
 use super::connection::Dialect;
 use super::history::prune_account;
 use super::leadership::all_shards;
-use super::maintenance::{OldRows, prune};
+use super::old_rows::{OldRows, prune};
 use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::sql::rows::{StoreRow, read_rows};

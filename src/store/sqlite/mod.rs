@@ -28,7 +28,7 @@ mod connection;
 mod firing;
 mod history;
 #[cfg(test)]
-mod plans;
+mod query_plans;
 #[cfg(test)]
 mod temporary;
 

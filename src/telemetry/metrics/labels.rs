@@ -240,7 +240,7 @@ label! {
     Pool, "pool" {
         /// API requests.
         Api = "api",
-        /// Firing, sweeping and alerts.
+        /// Firing, rescuing jobs and alerts.
         Scheduler = "scheduler",
         /// Claiming jobs and committing outcomes.
         Executor = "executor",
@@ -263,7 +263,7 @@ label! {
         /// Fires ticks.
         Leader = "leader",
         /// Finds jobs that the queue lost.
-        Sweeper = "sweeper",
+        JobRescuer = "sweeper",
         /// Takes tickets and claims jobs.
         Executor = "executor",
         /// Commits outcomes.

@@ -71,8 +71,8 @@ table! {
     HIGHEST_EPOCH: Peak = "punctual_highest_epoch", "Highest epoch by which this replica has led a shard.";
 
     TICKETS_CLAIMED: Counter = "punctual_tickets_claimed_total", "Jobs claimed after their creation, by ticket or by the replica that received the API call; all other jobs are claimed when they fire.";
-    SWEEP_TICKETS: Counter = "punctual_sweep_tickets_total", "Tickets pushed again because the queue had none for a late job.";
-    TICKETS_DROPPED: Counter = "punctual_tickets_dropped_total", "Tickets that a full run queue rejected; the sweep pushes them again.";
+    RESCUED_TICKETS: Counter = "punctual_sweep_tickets_total", "Tickets pushed again because the queue had none for a late job.";
+    TICKETS_DROPPED: Counter = "punctual_tickets_dropped_total", "Tickets that a full run queue rejected; the job rescuer pushes them again.";
     QUEUE_TICKETS: Gauge = "punctual_queue_tickets", "Jobs that could start and wait for an executor, in the whole store, counted to 10,000.";
     OLDEST_TICKET_SECONDS: Gauge = "punctual_oldest_ticket_seconds", "Time for which the oldest of these jobs could have started, in the whole store.";
 

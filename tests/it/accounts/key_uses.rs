@@ -13,7 +13,7 @@ use punctual::runtime::{LoopPause, Worker};
 use punctual::store::sqlite::{SqliteSettings, SqliteStore};
 
 use super::world::{HOME, World};
-use crate::harness::keys::sealer;
+use crate::harness::keys::cipher;
 
 const MINUTE: LoopPause = LoopPause::For(Duration::from_secs(60));
 
@@ -21,7 +21,7 @@ const MINUTE: LoopPause = LoopPause::For(Duration::from_secs(60));
 async fn the_last_use_of_a_key_is_written_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = SqliteSettings::new(folder.path().join("store.db"));
-    let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("open"));
+    let store = Arc::new(SqliteStore::open(&settings, &cipher()).await.expect("open"));
     store.migrate().await.expect("migrate");
     let w = World::with(|context, _| context.store = store.clone()).await;
     let (clock, plans) = (w.context.clock.clone(), Arc::new(Plans::default()));

@@ -20,7 +20,7 @@ use sqlx::AssertSqlSafe;
 
 use super::world::{HOME, PASSWORD, World, mailer, password};
 use crate::harness::database::Database;
-use crate::harness::keys::sealer;
+use crate::harness::keys::cipher;
 use crate::harness::smtp::MailServer;
 
 /// Issues tokens of every kind and uses some of them. Returns the valid ones first.
@@ -97,7 +97,7 @@ fn files(folder: &Path) -> Vec<u8> {
 async fn none_is_in_a_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = SqliteSettings::new(folder.path().join("store.db"));
-    let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("open"));
+    let store = Arc::new(SqliteStore::open(&settings, &cipher()).await.expect("open"));
     store.migrate().await.expect("migrate");
     let tokens = hand_out(store.clone()).await;
     // The store is open, so its write-ahead log is searched, too.

@@ -4,19 +4,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Told, deliveries, settled};
+use super::{AlertSetup, deliveries, settled};
 use crate::harness::provider::Behaviour;
 use crate::harness::wait::until;
 
 #[tokio::test]
 async fn a_refused_alert_is_tried_five_times_and_can_be_sent_again() {
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
-    told.provider.act(|_, _| Behaviour::Answer(500, "no"));
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&schedule).await;
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
+    setup.provider.set_script(|_, _| Behaviour::Answer(500, "no"));
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&schedule).await;
     let query = format!("scheduleId={schedule}");
-    let all = settled(told.api(), &query, 1).await;
+    let all = settled(setup.api(), &query, 1).await;
     assert_eq!(
         (&all[0]["status"], &all[0]["errorCode"]),
         (&json!("FAILED"), &json!("HTTP_STATUS"))
@@ -25,120 +25,120 @@ async fn a_refused_alert_is_tried_five_times_and_can_be_sent_again() {
     let tries = all[0]["tries"].as_array().expect("tries");
     assert_eq!(tries.len(), 5, "{tries:?}");
     assert!(tries.iter().all(|one| one["response"] == "no" && one["statusCode"] == 500));
-    let alerts = told.provider.alerts();
+    let alerts = setup.provider.alerts();
     assert_eq!(alerts.len(), 5);
     assert!(alerts.iter().all(|one| one.event() == alerts[0].event()), "one event");
     let span = alerts[4].at - alerts[0].at;
     assert!(span > Duration::from_secs(3) && span < Duration::from_secs(8), "{span:?}");
-    told.provider.act(|_, _| Behaviour::Answer(200, "yes"));
+    setup.provider.set_script(|_, _| Behaviour::Answer(200, "yes"));
     let id = all[0]["id"].as_str().expect("an id");
     let path = format!("/v1/notification-deliveries/{id}/redeliver");
-    told.api().post(&path, &Value::Null).await.data();
+    setup.api().post(&path, &Value::Null).await.data();
     let all = until("it is delivered", async || {
-        let all = deliveries(told.api(), &query).await;
+        let all = deliveries(setup.api(), &query).await;
         (all[0]["status"] == "DELIVERED").then_some(all)
     })
     .await;
     assert_eq!(all[0]["tries"].as_array().expect("tries").len(), 6);
-    assert_eq!(told.provider.alerts()[5].event(), alerts[0].event());
-    let again = told.api().post(&path, &Value::Null).await;
+    assert_eq!(setup.provider.alerts()[5].event(), alerts[0].event());
+    let again = setup.api().post(&path, &Value::Null).await;
     assert_eq!((again.status, &again.body["error"]["code"]), (409, &json!("CONFLICT")));
 }
 
 #[tokio::test]
 async fn a_channel_that_asks_to_slow_down_is_left_alone() {
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
-    let tests = told.provider.all().len();
-    told.provider.act(move |before, _| match before - tests {
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
+    let tests = setup.provider.all().len();
+    setup.provider.set_script(move |before, _| match before - tests {
         0 => Behaviour::SlowDown(3),
         _ => Behaviour::Answer(200, "ok"),
     });
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&schedule).await;
-    let first = told.provider.alerted(1).await[0].at;
-    told.run(&schedule).await;
-    let all = settled(told.api(), &format!("scheduleId={schedule}"), 2).await;
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&schedule).await;
+    let first = setup.provider.alerted(1).await[0].at;
+    setup.run(&schedule).await;
+    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 2).await;
     assert!(all.iter().all(|one| one["status"] == "DELIVERED"), "{all:?}");
-    let alerts = told.provider.alerts();
+    let alerts = setup.provider.alerts();
     assert_eq!(alerts.len(), 3, "the second one waited, too");
     assert!(alerts[1].at - first >= Duration::from_secs(3), "{:?}", alerts[1].at - first);
 }
 
 #[tokio::test]
 async fn a_channel_whose_destination_is_gone_is_unverified_with_a_reason() {
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
-    told.provider.act(|_, _| Behaviour::Answer(410, "gone"));
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&schedule).await;
-    let all = settled(told.api(), &format!("scheduleId={schedule}"), 1).await;
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
+    setup.provider.set_script(|_, _| Behaviour::Answer(410, "gone"));
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&schedule).await;
+    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 1).await;
     assert_eq!(
         (&all[0]["status"], &all[0]["errorCode"]),
         (&json!("FAILED"), &json!("CHANNEL_GONE"))
     );
-    assert_eq!(told.provider.alerts().len(), 1, "no more tries");
-    let now = told.api().get(&format!("/v1/notification-channels/{channel}")).await;
+    assert_eq!(setup.provider.alerts().len(), 1, "no more tries");
+    let now = setup.api().get(&format!("/v1/notification-channels/{channel}")).await;
     assert_eq!(now.data()["verified"], false);
     let path = format!("/v1/schedules/{schedule}/notifications");
-    let preference = told.api().get(&path).await;
+    let preference = setup.api().get(&path).await;
     assert_eq!(preference.data()["channels"], json!([]));
     assert!(preference.data()["warning"].is_string(), "{preference:?}");
     // From now on the schedule has no channel, and that is recorded.
-    told.run(&schedule).await;
-    let all = settled(told.api(), &format!("scheduleId={schedule}"), 2).await;
+    setup.run(&schedule).await;
+    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 2).await;
     assert_eq!(all[0]["errorCode"], "NO_CHANNEL");
     assert_eq!(all[0]["channelId"], Value::Null);
 }
 
 #[tokio::test]
 async fn a_deleted_channel_ends_its_waiting_alerts() {
-    let told = Told::with(&[("notify.retry_seconds", "3600,7200,10800,14400")]).await;
-    let (channel, _) = told.webhook("/hook").await;
-    told.provider.act(|_, _| Behaviour::Answer(500, "no"));
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&schedule).await;
-    told.provider.alerted(1).await;
+    let setup = AlertSetup::with(&[("notify.retry_seconds", "3600,7200,10800,14400")]).await;
+    let (channel, _) = setup.webhook("/hook").await;
+    setup.provider.set_script(|_, _| Behaviour::Answer(500, "no"));
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&schedule).await;
+    setup.provider.alerted(1).await;
     let query = format!("scheduleId={schedule}");
     until("the first try is recorded", async || {
-        let all = deliveries(told.api(), &query).await;
+        let all = deliveries(setup.api(), &query).await;
         (all[0]["nextAttemptAtUtc"].is_string()).then_some(())
     })
     .await;
     let path = format!("/v1/notification-channels/{channel}");
-    told.api().call("DELETE", &path, None).await.expect("an answer").data();
-    let all = settled(told.api(), &query, 1).await;
+    setup.api().call("DELETE", &path, None).await.expect("an answer").data();
+    let all = settled(setup.api(), &query, 1).await;
     assert_eq!(all[0]["errorCode"], "CHANNEL_DELETED");
     let path = format!("/v1/schedules/{schedule}/notifications");
-    let preference = told.api().get(&path).await;
+    let preference = setup.api().get(&path).await;
     assert!(preference.data()["warning"].as_str().expect("one").contains("the webhook"));
 }
 
 #[tokio::test]
 async fn a_channel_that_hangs_delays_neither_jobs_nor_others() {
-    let told = Told::with(&[("notify.incident_schedules", "0")]).await;
-    let (hangs, _) = told.webhook("/hangs").await;
-    let (works, _) = told.webhook("/works").await;
-    told.provider.act(|_, one| match one.path.as_str() {
+    let setup = AlertSetup::with(&[("notify.incident_schedules", "0")]).await;
+    let (hangs, _) = setup.webhook("/hangs").await;
+    let (works, _) = setup.webhook("/works").await;
+    setup.provider.set_script(|_, one| match one.path.as_str() {
         "/hangs" => Behaviour::Hang,
         _ => Behaviour::Answer(200, "ok"),
     });
-    let stuck = told.schedule("/seq/500", &[&hangs], json!({})).await;
+    let stuck = setup.schedule("/seq/500", &[&hangs], json!({})).await;
     for _ in 0..20 {
-        told.api().trigger(&stuck).await;
+        setup.api().trigger(&stuck).await;
     }
-    until("the channel hangs", async || (told.provider.alerts().len() >= 5).then_some(())).await;
-    let fine = told.schedule("/seq/500", &[&works], json!({})).await;
+    until("the channel hangs", async || (setup.provider.alerts().len() >= 5).then_some(())).await;
+    let fine = setup.schedule("/seq/500", &[&works], json!({})).await;
     let began = Instant::now();
-    told.run(&fine).await;
+    setup.run(&fine).await;
     until("the other channel gets its alert", async || {
-        told.provider.alerts().iter().any(|one| one.path == "/works").then_some(())
+        setup.provider.alerts().iter().any(|one| one.path == "/works").then_some(())
     })
     .await;
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    let under_way = told.provider.alerts().iter().filter(|one| one.path == "/hangs").count();
+    let under_way = setup.provider.alerts().iter().filter(|one| one.path == "/hangs").count();
     assert!((5..=16).contains(&under_way), "no more at once than a channel may have: {under_way}");
-    told.provider.release();
-    let all = settled(told.api(), &format!("scheduleId={stuck}"), 20).await;
+    setup.provider.release();
+    let all = settled(setup.api(), &format!("scheduleId={stuck}"), 20).await;
     assert!(all.iter().all(|one| one["status"] == "DELIVERED"), "{all:?}");
 }

@@ -13,7 +13,7 @@ use punctual::domain::plan::{ChannelType, NotifyOn};
 use serde_json::{Value, json};
 
 use super::verify_by_hand::verify as verify_by_hand;
-use super::{Told, channel, id, settled};
+use super::{AlertSetup, channel, id, settled};
 use crate::harness::client::Reply;
 use crate::harness::provider::Received;
 use crate::harness::servers::shared;
@@ -50,7 +50,7 @@ fn assert_documented(mark: &str, reply: &Reply) {
 
 #[tokio::test]
 async fn the_answers_are_those_of_the_api() {
-    let told = Told::start().await;
+    let told = AlertSetup::start().await;
     let api = told.api();
     let body = json!({ "type": "webhook", "label": "Pager",
         "config": { "url": told.provider.url("/hook") } });
@@ -165,7 +165,7 @@ impl Case {
 
 /// Returns alerts from before and after a rotation, and attacks that are based on them.
 async fn cases() -> Vec<Case> {
-    let told = Told::start().await;
+    let told = AlertSetup::start().await;
     let (channel, old) = told.webhook("/hook").await;
     let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
     told.run(&schedule).await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
-use super::{Told, channel, id, prefer, settled, verify};
+use super::{AlertSetup, channel, id, prefer, settled, verify};
 use crate::harness::client::{ApiClient, Reply};
 use crate::harness::dns::{Answer, Dns};
 use crate::harness::provider::{Behaviour, Provider, Received};
@@ -18,7 +18,7 @@ const ANSWER: &str = "</pre></code>```\r\nBcc: eve@evil.example\r\n<script>alert
 
 /// A service whose schedule has a malicious name and a malicious target, and one channel.
 struct Attack {
-    told: Told,
+    setup: AlertSetup,
     _target: Provider,
 }
 
@@ -27,26 +27,26 @@ impl Attack {
     async fn on(
         settings: &[(&'static str, &str)],
         kind: &str,
-        config: impl Fn(&Told) -> Value,
+        config: impl Fn(&AlertSetup) -> Value,
     ) -> Self {
-        let told = Told::with(settings).await;
-        told.provider.act(|_, _| Behaviour::Answer(200, r#"{"ok":true,"result":{}}"#));
+        let setup = AlertSetup::with(settings).await;
+        setup.provider.set_script(|_, _| Behaviour::Answer(200, r#"{"ok":true,"result":{}}"#));
         let target = Provider::acting(|_, _| Behaviour::Answer(500, ANSWER)).await;
-        let body = json!({ "type": kind, "label": &NAME[..60], "config": config(&told) });
-        let made = told.api().post("/v1/notification-channels", &body).await;
-        verify(told.api(), id(made.data())).await;
+        let body = json!({ "type": kind, "label": &NAME[..60], "config": config(&setup) });
+        let made = setup.api().post("/v1/notification-channels", &body).await;
+        verify(setup.api(), id(made.data())).await;
         let fields = json!({ "name": NAME, "maxRetries": 1 });
-        let schedule = told.api().create(&target.url("/x"), fields).await;
-        prefer(told.api(), &schedule, &[id(made.data())], json!({})).await;
-        told.run(&schedule).await;
-        let all = settled(told.api(), &format!("scheduleId={schedule}"), 1).await;
+        let schedule = setup.api().create(&target.url("/x"), fields).await;
+        prefer(setup.api(), &schedule, &[id(made.data())], json!({})).await;
+        setup.run(&schedule).await;
+        let all = settled(setup.api(), &format!("scheduleId={schedule}"), 1).await;
         assert_eq!(all[0]["status"], "DELIVERED", "{all:?}");
-        Self { told, _target: target }
+        Self { setup, _target: target }
     }
 
     /// Returns the bodies of the test notification and of the alert.
     fn bodies(&self) -> Vec<Value> {
-        let all = self.told.provider.all();
+        let all = self.setup.provider.all();
         assert_eq!(all.len(), 2);
         all.iter().map(Received::json).collect()
     }
@@ -64,7 +64,8 @@ fn texts(value: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn slack_mentions_no_user_and_shows_no_foreign_link() {
-    let url = |told: &Told| json!({ "webhookUrl": told.provider.url("/services/T0/B0/secret") });
+    let url =
+        |setup: &AlertSetup| json!({ "webhookUrl": setup.provider.url("/services/T0/B0/secret") });
     let attack = Attack::on(&[], "slack", url).await;
     for body in attack.bodies() {
         for text in texts(&body) {
@@ -83,7 +84,8 @@ async fn slack_mentions_no_user_and_shows_no_foreign_link() {
 
 #[tokio::test]
 async fn discord_mentions_no_user_and_shows_no_foreign_link() {
-    let url = |told: &Told| json!({ "webhookUrl": told.provider.url("/api/webhooks/1/secret") });
+    let url =
+        |setup: &AlertSetup| json!({ "webhookUrl": setup.provider.url("/api/webhooks/1/secret") });
     let attack = Attack::on(&[], "discord", url).await;
     for body in attack.bodies() {
         assert_eq!(body["allowed_mentions"], json!({ "parse": [] }));
@@ -103,7 +105,7 @@ async fn discord_mentions_no_user_and_shows_no_foreign_link() {
 async fn telegram_shows_only_the_markup_of_the_service() {
     // The service must know the server of the bot before it starts.
     let server = Provider::start().await;
-    server.act(|_, _| Behaviour::Answer(200, r#"{"ok":true,"result":{}}"#));
+    server.set_script(|_, _| Behaviour::Answer(200, r#"{"ok":true,"result":{}}"#));
     let settings = [("notify.telegram_url", server.url(""))];
     let settings = settings.each_ref().map(|(key, value)| (*key, value.as_str()));
     let bot = json!({ "botToken": "123456789:AAabcdefghijklmnopqrstuvwxyz0123456", "chatId": 42 });
@@ -152,14 +154,14 @@ async fn a_mail_has_no_other_header_recipient_or_markup() {
 
 #[tokio::test]
 async fn a_webhook_gets_the_texts_as_they_are_in_json_that_is_signed() {
-    let told = Told::start().await;
-    let (channel, secret) = told.webhook("/hook").await;
+    let setup = AlertSetup::start().await;
+    let (channel, secret) = setup.webhook("/hook").await;
     let target = Provider::acting(|_, _| Behaviour::Answer(500, ANSWER)).await;
     let fields = json!({ "name": NAME, "maxRetries": 1 });
-    let schedule = told.api().create(&target.url("/x"), fields).await;
-    prefer(told.api(), &schedule, &[&channel], json!({})).await;
-    told.run(&schedule).await;
-    let alert = told.provider.alerted(1).await.remove(0);
+    let schedule = setup.api().create(&target.url("/x"), fields).await;
+    prefer(setup.api(), &schedule, &[&channel], json!({})).await;
+    setup.run(&schedule).await;
+    let alert = setup.provider.alerted(1).await.remove(0);
     Webhook::new(&secret).expect("a secret").verify(&alert.body, &alert.headers).expect("signed");
     assert_eq!(alert.json()["data"]["schedule"]["name"], NAME);
     assert_eq!(alert.json()["data"]["job"]["response"], ANSWER);
@@ -170,9 +172,9 @@ async fn try_create(api: &ApiClient, kind: &str, config: Value) -> Reply {
     api.post("/v1/notification-channels", &body).await
 }
 
-async fn try_verify(told: &Told, made: &Value) -> Value {
+async fn try_verify(setup: &AlertSetup, made: &Value) -> Value {
     let path = format!("/v1/notification-channels/{}/verify", id(made));
-    let reply = told.api().post(&path, &Value::Null).await;
+    let reply = setup.api().post(&path, &Value::Null).await;
     assert_eq!(reply.status, 422, "{reply:?}");
     reply.body["error"].clone()
 }
@@ -182,58 +184,59 @@ async fn addresses_inside_are_refused_at_once_and_at_each_try() {
     let dns = Dns::start().await;
     dns.script("inside.test", [Answer::addresses(&["169.254.169.254"], 60)]);
     let name_server = dns.address().to_string();
-    let told = Told::with(&[("dns.servers", &name_server), ("chat.hosts", "10.0.0.1")]).await;
+    let setup =
+        AlertSetup::with(&[("dns.servers", &name_server), ("chat.hosts", "10.0.0.1")]).await;
     let refused = |reply: &Reply, field: &str| {
         assert_eq!(reply.status, 400, "{reply:?}");
         let said = &reply.body["error"]["details"]["fieldErrors"][field];
         assert_eq!(said, &json!(["URL resolves to a disallowed address"]), "{reply:?}");
     };
     for url in ["http://10.0.0.1/", "http://[::ffff:10.0.0.1]/", "http://169.254.169.254/latest"] {
-        let reply = try_create(told.api(), "webhook", json!({ "url": url })).await;
+        let reply = try_create(setup.api(), "webhook", json!({ "url": url })).await;
         refused(&reply, "config.url");
     }
     // A host in the operator's list of chat hosts is still checked.
     let config = json!({ "webhookUrl": "http://10.0.0.1/services/T0/B0/x" });
-    let reply = try_create(told.api(), "slack", config).await;
+    let reply = try_create(setup.api(), "slack", config).await;
     refused(&reply, "config.webhookUrl");
     // A host name is checked at its lookup.
-    let made = channel(told.api(), "webhook", json!({ "url": "http://inside.test/" })).await;
-    let error = try_verify(&told, &made).await;
+    let made = channel(setup.api(), "webhook", json!({ "url": "http://inside.test/" })).await;
+    let error = try_verify(&setup, &made).await;
     assert_eq!(error["details"], json!({ "reason": "BLOCKED_ADDRESS" }));
     assert!(!error.to_string().contains("169.254"), "{error}");
 }
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let told = Told::start().await;
-    told.provider.act(|_, _| Behaviour::Redirect("/elsewhere"));
-    let made = channel(told.api(), "webhook", json!({ "url": told.provider.url("/hook") })).await;
-    let error = try_verify(&told, &made).await;
+    let setup = AlertSetup::start().await;
+    setup.provider.set_script(|_, _| Behaviour::Redirect("/elsewhere"));
+    let made = channel(setup.api(), "webhook", json!({ "url": setup.provider.url("/hook") })).await;
+    let error = try_verify(&setup, &made).await;
     assert_eq!(error["details"], json!({ "reason": "HTTP_STATUS", "providerStatus": 307 }));
     assert!(error["message"].as_str().expect("one").contains("redirect"), "{error}");
-    let paths: Vec<_> = told.provider.all().into_iter().map(|one| one.path).collect();
+    let paths: Vec<_> = setup.provider.all().into_iter().map(|one| one.path).collect();
     assert_eq!(paths, ["/hook"]);
 }
 
 #[tokio::test]
 async fn an_unverified_channel_is_neither_attached_nor_alerted() {
-    let told = Told::start().await;
-    let made = channel(told.api(), "webhook", json!({ "url": told.provider.url("/hook") })).await;
-    let fails = told.service.target.url("/seq/500");
-    let schedule = told.api().create(&fails, json!({ "maxRetries": 1 })).await;
+    let setup = AlertSetup::start().await;
+    let made = channel(setup.api(), "webhook", json!({ "url": setup.provider.url("/hook") })).await;
+    let fails = setup.service.target.url("/seq/500");
+    let schedule = setup.api().create(&fails, json!({ "maxRetries": 1 })).await;
     let path = format!("/v1/schedules/{schedule}/notifications");
     let body = json!({ "notifyOn": "failure", "channelIds": [id(&made)] });
-    let reply = told.api().call("PUT", &path, Some(&body)).await.expect("an answer");
+    let reply = setup.api().call("PUT", &path, Some(&body)).await.expect("an answer");
     assert_eq!(reply.status, 400, "{reply:?}");
-    verify(told.api(), id(&made)).await;
-    prefer(told.api(), &schedule, &[id(&made)], json!({})).await;
+    verify(setup.api(), id(&made)).await;
+    prefer(setup.api(), &schedule, &[id(&made)], json!({})).await;
     // A new URL must be verified before it receives alerts.
-    let config = json!({ "config": { "url": told.provider.url("/other") } });
+    let config = json!({ "config": { "url": setup.provider.url("/other") } });
     let path = format!("/v1/notification-channels/{}", id(&made));
-    let reply = told.api().call("PATCH", &path, Some(&config)).await.expect("an answer");
+    let reply = setup.api().call("PATCH", &path, Some(&config)).await.expect("an answer");
     assert_eq!(reply.data()["verified"], false);
-    told.run(&schedule).await;
-    let all = settled(told.api(), &format!("scheduleId={schedule}"), 1).await;
+    setup.run(&schedule).await;
+    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 1).await;
     assert_eq!((&all[0]["status"], &all[0]["errorCode"]), (&json!("FAILED"), &json!("NO_CHANNEL")));
-    assert!(told.provider.alerts().is_empty());
+    assert!(setup.provider.alerts().is_empty());
 }

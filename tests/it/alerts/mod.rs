@@ -6,8 +6,8 @@ mod grouping;
 mod hostile;
 mod killed;
 mod mail;
+mod outcomes;
 mod patience;
-mod told;
 mod unattended;
 mod verify_by_hand;
 
@@ -23,12 +23,12 @@ const SETTINGS: &[(&str, &str)] =
     &[("chat.hosts", "127.0.0.1"), ("notify.retry_seconds", "1,2,3,4")];
 
 /// A service and the receiver of its alerts.
-struct Told {
+struct AlertSetup {
     service: Service,
     provider: Provider,
 }
 
-impl Told {
+impl AlertSetup {
     async fn start() -> Self {
         Self::with(&[]).await
     }

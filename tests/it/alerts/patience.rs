@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Told, channel, deliveries, id, settled};
+use super::{AlertSetup, channel, deliveries, id, settled};
 use crate::harness::provider::Behaviour;
 use crate::harness::wait::until;
 
@@ -13,26 +13,27 @@ const BOUND: std::ops::Range<Duration> = Duration::from_secs(9)..Duration::from_
 
 #[tokio::test]
 async fn a_receiver_that_hangs_or_drips_is_left_after_ten_seconds() {
-    let told = Told::with(&[("notify.retry_seconds", "3600,7200,10800,14400")]).await;
-    let (works, _) = told.webhook("/alert").await;
-    told.provider.act(|_, one| match one.path.as_str() {
+    let setup = AlertSetup::with(&[("notify.retry_seconds", "3600,7200,10800,14400")]).await;
+    let (works, _) = setup.webhook("/alert").await;
+    setup.provider.set_script(|_, one| match one.path.as_str() {
         "/hang" => Behaviour::Hang,
         _ => Behaviour::Drip,
     });
     let test = async |path: &str| {
-        let made = channel(told.api(), "webhook", json!({ "url": told.provider.url(path) })).await;
+        let made =
+            channel(setup.api(), "webhook", json!({ "url": setup.provider.url(path) })).await;
         let began = Instant::now();
         let path = format!("/v1/notification-channels/{}/verify", id(&made));
-        let reply = told.api().post(&path, &Value::Null).await;
+        let reply = setup.api().post(&path, &Value::Null).await;
         assert_eq!(reply.status, 422, "{reply:?}");
         assert_eq!(reply.body["error"]["details"], json!({ "reason": "TIMEOUT" }), "{reply:?}");
         assert!(BOUND.contains(&began.elapsed()), "{:?}", began.elapsed());
     };
     let alert = async {
-        let schedule = told.schedule("/seq/500", &[&works], json!({})).await;
-        told.run(&schedule).await;
+        let schedule = setup.schedule("/seq/500", &[&works], json!({})).await;
+        setup.run(&schedule).await;
         until("the try has ended", async || {
-            let all = deliveries(told.api(), &format!("scheduleId={schedule}")).await;
+            let all = deliveries(setup.api(), &format!("scheduleId={schedule}")).await;
             let one = all.first()?["tries"].get(0)?.clone();
             Some(one)
         })
@@ -45,17 +46,17 @@ async fn a_receiver_that_hangs_or_drips_is_left_after_ten_seconds() {
 #[tokio::test]
 async fn a_large_answer_does_not_matter() {
     const MEGABYTE: usize = 1_000_000;
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
-    let before = told.provider.all().len();
-    told.provider.act(move |number, _| match number - before {
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
+    let before = setup.provider.all().len();
+    setup.provider.set_script(move |number, _| match number - before {
         0 => Behaviour::Large(500, MEGABYTE),
         1 => Behaviour::Large(500, 5 * MEGABYTE),
         _ => Behaviour::Large(200, MEGABYTE),
     });
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&schedule).await;
-    let all = settled(told.api(), &format!("scheduleId={schedule}"), 1).await;
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&schedule).await;
+    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 1).await;
     assert_eq!(all[0]["status"], "DELIVERED", "{all:?}");
     let tries = all[0]["tries"].as_array().expect("tries");
     assert_eq!(tries.len(), 3);
@@ -67,17 +68,17 @@ async fn a_large_answer_does_not_matter() {
 
 #[tokio::test]
 async fn a_broken_connection_is_tried_again_and_a_slow_receiver_is_not() {
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
-    let before = told.provider.all().len();
-    told.provider.act(move |number, _| match number - before {
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
+    let before = setup.provider.all().len();
+    setup.provider.set_script(move |number, _| match number - before {
         0 => Behaviour::Break,
         _ => Behaviour::After(Duration::from_secs(3)),
     });
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&schedule).await;
-    let all = settled(told.api(), &format!("scheduleId={schedule}"), 1).await;
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&schedule).await;
+    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 1).await;
     assert_eq!(all[0]["status"], "DELIVERED", "{all:?}");
     assert_eq!(all[0]["tries"][0]["errorCode"], "NETWORK", "{all:?}");
-    assert_eq!(told.provider.alerts().len(), 2, "{all:?}");
+    assert_eq!(setup.provider.alerts().len(), 2, "{all:?}");
 }

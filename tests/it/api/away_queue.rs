@@ -59,14 +59,14 @@ impl AwayQueue {
     }
 }
 
-fn away<T>(operation: &'static str) -> Result<T> {
+fn refused<T>(operation: &'static str) -> Result<T> {
     Err(QueueError::new(operation, "connection refused"))
 }
 
 #[async_trait]
 impl Queue for AwayQueue {
     async fn adopt(&self, _: ShardId, _: Epoch) -> Result<IndexAnswer<()>> {
-        away("adopt")
+        refused("adopt")
     }
 
     async fn rebuild(
@@ -75,7 +75,7 @@ impl Queue for AwayQueue {
         _: Epoch,
         _: &[(OwnedSchedule, Timestamp)],
     ) -> Result<IndexAnswer<()>> {
-        away("rebuild")
+        refused("rebuild")
     }
 
     async fn set_due(
@@ -84,7 +84,7 @@ impl Queue for AwayQueue {
         _: Epoch,
         _: &[(OwnedSchedule, Option<Timestamp>)],
     ) -> Result<IndexAnswer<()>> {
-        away("set_due")
+        refused("set_due")
     }
 
     async fn due(
@@ -94,27 +94,27 @@ impl Queue for AwayQueue {
         _: (Option<Timestamp>, Timestamp),
         _: usize,
     ) -> Result<IndexAnswer<DueTicks>> {
-        away("due")
+        refused("due")
     }
 
     async fn hint(&self, _: ShardId, _: &ShardChanges) -> Result<()> {
-        away("hint")
+        refused("hint")
     }
 
     async fn take_hints(&self, _: ShardId, _: usize) -> Result<ShardChanges> {
-        away("take_hints")
+        refused("take_hints")
     }
 
     async fn push(&self, _: &[Ticket]) -> Result<()> {
-        away("push")
+        refused("push")
     }
 
     async fn put_back(&self, _: &[Ticket]) -> Result<()> {
-        away("put_back")
+        refused("put_back")
     }
 
     async fn take(&self, _: Timestamp, _: &Capacity) -> Result<(Vec<Ticket>, Option<Timestamp>)> {
-        away("take")
+        refused("take")
     }
 
     async fn count(
@@ -126,7 +126,7 @@ impl Queue for AwayQueue {
         self.counts(subject);
         match &self.counters {
             Some(counters) => counters.count(subject, windows, now).await,
-            None => away("count"),
+            None => refused("count"),
         }
     }
 
@@ -134,12 +134,12 @@ impl Queue for AwayQueue {
         self.counts(subject);
         match &self.counters {
             Some(counters) => counters.give_back(subject, windows, now).await,
-            None => away("give_back"),
+            None => refused("give_back"),
         }
     }
 
     async fn ping(&self) -> Result<()> {
-        away("ping")
+        refused("ping")
     }
 
     fn due_hint(&self) -> Arc<Notify> {

@@ -33,7 +33,7 @@ use tower::ServiceExt;
 use super::away_queue::AwayQueue;
 use crate::conformance::faults::Faults;
 use crate::conformance::store::flaky::FlakyStore;
-use crate::harness::keys::sealer;
+use crate::harness::keys::cipher;
 use crate::harness::target::Target;
 
 /// The start time of every test: 2030-01-01T00:00:30Z.
@@ -95,7 +95,7 @@ impl Service {
     pub async fn with(setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = SqliteSettings::new(folder.path().join("punctual.db"));
-        let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("opened"));
+        let store = Arc::new(SqliteStore::open(&settings, &cipher()).await.expect("opened"));
         store.migrate().await.expect("migrated");
         store.set_up_shards(SHARDS).await.expect("set up");
         let (clock, random, tasks) = (Clock::manual(START), Random::seeded(7), Tasks::new());

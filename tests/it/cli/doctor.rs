@@ -68,18 +68,18 @@ fn keys_that_cannot_decrypt_the_stored_secrets_are_failures() {
         .env("PUNCTUAL_SECRETS_KEYS", &first)
         .output();
     assert!(made.expect("started").status.success());
-    let told = with(&format!("k2:{new},{first}"));
+    let report = with(&format!("k2:{new},{first}"));
     let fits = |line: &&str| line.ends_with("stored secrets can be decrypted (k1)");
-    assert_eq!(told.status, Some(0), "{told:?}");
-    assert!(lines(&told.out, "secrets.keys_file").iter().any(fits), "{told:?}");
+    assert_eq!(report.status, Some(0), "{report:?}");
+    assert!(lines(&report.out, "secrets.keys_file").iter().any(fits), "{report:?}");
     for (keys, why) in [
         (format!("k2:{new}"), "sealed with the key \"k1\", which is missing: give it back in"),
         (format!("k1:{other}"), "are sealed with another key of the id \"k1\": give it back in"),
     ] {
-        let told = with(&keys);
+        let report = with(&keys);
         let is_told = |line: &&str| line.starts_with("failure") && line.contains(why);
-        assert!(lines(&told.out, "secrets.keys_file").iter().any(is_told), "{told:?}");
-        assert_eq!(told.err, "error: a check failed: look at secrets.keys_file\n");
+        assert!(lines(&report.out, "secrets.keys_file").iter().any(is_told), "{report:?}");
+        assert_eq!(report.err, "error: a check failed: look at secrets.keys_file\n");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use punctual::runtime::faults::FaultPoint;
 
 use super::mutations::{
-    LOST_TICKETS, Mutations, NO_CLAIM_CHECK, NO_EPOCH_CHECK, NO_SWEEP, NO_TICK_KEY, NO_WRITE,
+    LOST_TICKETS, Mutations, NO_CLAIM_CHECK, NO_EPOCH_CHECK, NO_RESCUE, NO_TICK_KEY, NO_WRITE,
 };
 use super::oracles::{names, told};
 use super::world::{Plan, USUAL, World};
@@ -89,8 +89,8 @@ async fn outcomes_without_a_claim_are_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_sweep_is_caught() {
-    let mut world = World::start(Plan { users: 0, ..with(NO_SWEEP) }).await;
+async fn a_missing_job_rescuer_is_caught() {
+    let mut world = World::start(Plan { users: 0, ..with(NO_RESCUE) }).await;
     let leader = world.leader_of(0).await;
     world.begin_fault();
     world.replicas[leader].at(FaultPoint::AfterFire, "die");

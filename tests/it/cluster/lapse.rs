@@ -26,18 +26,22 @@ impl Lapse {
     }
 
     /// Returns the service's time at the machine's time `at`.
-    pub fn told(self, at: i64) -> i64 {
+    pub fn service_time(self, at: i64) -> i64 {
         if self.factor == 1 { at } else { self.origin_at + (at - self.origin_at) * self.factor }
     }
 
-    /// Returns the machine's time at the service's time `told`.
-    pub fn at(self, told: i64) -> i64 {
-        if self.factor == 1 { told } else { self.origin_at + (told - self.origin_at) / self.factor }
+    /// Returns the machine's time at the service's time `service_time`.
+    pub fn at(self, service_time: i64) -> i64 {
+        if self.factor == 1 {
+            service_time
+        } else {
+            self.origin_at + (service_time - self.origin_at) / self.factor
+        }
     }
 
     /// Returns the service's time now.
     pub fn now(self) -> i64 {
-        self.told(machine())
+        self.service_time(machine())
     }
 
     /// Returns the real duration of a span on the service's clock.

@@ -29,10 +29,10 @@ const PLAN: Plan = Plan {
 /// The maximum time until a change is logged. A lease in etcd ends after 10 s, and a new one is
 /// granted within 15 s of etcd's return. Redis must answer for 3 s first. The rest is for busy
 /// machines.
-const TOLD: Duration = Duration::from_secs(40);
+const LOG_LIMIT: Duration = Duration::from_secs(40);
 
 /// Returns how often a replica has logged each message.
-fn told(replica: &Replica) -> [usize; 4] {
+fn log_counts(replica: &Replica) -> [usize; 4] {
     let log = replica.process().log();
     [ETCD_AWAY, ETCD_BACK, QUEUE_AWAY, QUEUE_BACK]
         .map(|message| log.iter().filter(|line| line["message"] == message).count())
@@ -40,9 +40,9 @@ fn told(replica: &Replica) -> [usize; 4] {
 
 impl World {
     /// Waits until every replica has logged each message as often as `counts` says.
-    async fn have_told(&self, what: &str, counts: [usize; 4]) {
-        within(TOLD, what, async || {
-            self.replicas.iter().all(|replica| told(replica) == counts).then_some(())
+    async fn have_logged(&self, what: &str, counts: [usize; 4]) {
+        within(LOG_LIMIT, what, async || {
+            self.replicas.iter().all(|replica| log_counts(replica) == counts).then_some(())
         })
         .await;
     }
@@ -50,7 +50,7 @@ impl World {
     /// Waits until `punctual cluster` shows that all replicas work without these servers.
     async fn shows_all_without(&self, servers: Value) {
         let settings = self.stores.settings(&self.replicas[0].links, "command");
-        within(TOLD, &format!("all work without {servers}"), async || {
+        within(LOG_LIMIT, &format!("all work without {servers}"), async || {
             let mut command = self.installation.command(&["cluster", "--json"]);
             command.envs(settings.iter().map(|(name, value)| (name, value)));
             let output = command.stdout(Stdio::piped()).output().expect("it runs");
@@ -66,22 +66,22 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_change_of_mode_is_reported_once() {
     let mut world = World::start(PLAN).await;
-    world.have_told("all is well", [0, 1, 0, 0]).await;
+    world.have_logged("all is well", [0, 1, 0, 0]).await;
     world.shows_all_without(json!([])).await;
     world.stores.etcd.as_mut().expect("the test's own etcd").kill(0);
-    world.have_told("etcd is away", [1, 1, 0, 0]).await;
+    world.have_logged("etcd is away", [1, 1, 0, 0]).await;
     world.shows_all_without(json!(["cluster"])).await;
     let etcd = world.stores.etcd.as_mut().expect("the test's own etcd");
     etcd.restart(0);
     etcd.ready().await;
-    world.have_told("etcd is back", [1, 2, 0, 0]).await;
+    world.have_logged("etcd is back", [1, 2, 0, 0]).await;
     world.stores.redis.kill();
-    world.have_told("the queue is away", [1, 2, 1, 0]).await;
+    world.have_logged("the queue is away", [1, 2, 1, 0]).await;
     world.shows_all_without(json!(["queue"])).await;
     world.stores.redis.restart().await;
-    world.have_told("the queue is back", [1, 2, 1, 1]).await;
+    world.have_logged("the queue is back", [1, 2, 1, 1]).await;
     world.shows_all_without(json!([])).await;
-    // Ticks, sweeps and renewals continue and log no further message.
+    // Ticks, rescues and renewals continue and log no further message.
     world.minutes(2.0).await;
-    world.have_told("nothing has changed", [1, 2, 1, 1]).await;
+    world.have_logged("nothing has changed", [1, 2, 1, 1]).await;
 }

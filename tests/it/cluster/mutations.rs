@@ -83,14 +83,14 @@ const NOT_CLAIMED: Parts = &[
     ("THEN r.attempt_number = c.attempt END", ""),
 ];
 
-/// The sweep finds neither late jobs nor the claims of lost executors.
-pub const NO_SWEEP: Mutations = &[
+/// The job rescuer finds neither late jobs nor the claims of lost executors.
+pub const NO_RESCUE: Mutations = &[
     ("late", &[("WHERE j.status = 0", "WHERE false AND j.status = 0")]),
     ("expired", &[("WHERE e.alive_until < $1", "WHERE false AND e.alive_until < $1")]),
 ];
 
-/// The queue drops tickets until 6 s of the calendar after their start. Then only the sweep, which
-/// pushes the tickets of late jobs again, starts the jobs.
+/// The queue drops tickets until 6 s of the calendar after their start. Then only the job rescuer,
+/// which pushes the tickets of late jobs again, starts the jobs.
 pub const LOST_TICKETS: Mutations =
     &[("push", &[("if is_ready then", "if is_ready or tonumber(start) > now - 6000 then")])];
 

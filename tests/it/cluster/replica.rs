@@ -42,29 +42,29 @@ pub struct Replica {
     faults: TempDir,
     /// The settings of all its processes.
     pub settings: Vec<(&'static str, String)>,
-    lives: usize,
+    starts: usize,
     pub server: Option<Server>,
 }
 
 impl Replica {
     pub fn new(place: usize, links: Links, doors: Doors) -> Self {
         let faults = tempfile::tempdir().expect("a folder");
-        Self { place, links, doors, faults, settings: Vec::new(), lives: 0, server: None }
+        Self { place, links, doors, faults, settings: Vec::new(), starts: 0, server: None }
     }
 
     /// Returns the name of the current process.
-    pub fn life(&self) -> String {
-        format!("{}.{}", self.place, self.lives)
+    pub fn process_name(&self) -> String {
+        format!("{}.{}", self.place, self.starts)
     }
 
     /// Returns the name of the next process.
     pub fn next_life(&self) -> String {
-        format!("{}.{}", self.place, self.lives + 1)
+        format!("{}.{}", self.place, self.starts + 1)
     }
 
     /// Starts the replica without waiting for it.
     pub fn launch(&mut self, installation: &mut Installation, stores: Vec<(&'static str, String)>) {
-        self.lives += 1;
+        self.starts += 1;
         let faults = self.faults.path().to_string_lossy().into_owned();
         let mut settings = self.settings.clone();
         settings.extend(stores);

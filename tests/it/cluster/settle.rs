@@ -53,7 +53,7 @@ impl Usage {
             let statm = fs::read_to_string(format!("{process}/statm")).unwrap_or_default();
             let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
             let bytes = pages.unwrap_or(0_u64) * 4_096;
-            Self { life: replica.life(), place: replica.place, files: files as u64, bytes }
+            Self { life: replica.process_name(), place: replica.place, files: files as u64, bytes }
         });
         used.collect()
     }
@@ -271,7 +271,9 @@ impl World {
             }) {
                 let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
                 let (what, error) = (text("message"), text("error"));
-                *warnings.entry(format!("{} {what} {error}", replica.life())).or_default() += 1;
+                *warnings
+                    .entry(format!("{} {what} {error}", replica.process_name()))
+                    .or_default() += 1;
             }
         }
         for (warning, times) in warnings {

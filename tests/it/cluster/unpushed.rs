@@ -67,7 +67,7 @@ impl World {
     }
 }
 
-/// F02: the sweeper finds jobs that were fired and not pushed. These jobs have one attempt and
+/// F02: the job rescuer finds jobs that were fired and not pushed. These jobs have one attempt and
 /// cannot be claimed in the statement that fires them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_whose_leader_dies_before_it_pushes_their_tickets_run_once() {
@@ -88,7 +88,7 @@ async fn jobs_whose_leader_dies_before_it_pushes_their_tickets_run_once() {
     world.begin_fault();
     world.replicas[leader].at(FaultPoint::AfterFire, "die");
     world.replicas[leader].died().await;
-    let left = world.fired_last_by(&world.replicas[leader].life(), &once).await;
+    let left = world.fired_last_by(&world.replicas[leader].process_name(), &once).await;
     world.comes_back(leader).await;
     world.minutes(1.0).await;
     let history = world.holds().await;

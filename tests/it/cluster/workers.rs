@@ -12,8 +12,8 @@ use crate::harness::client::schedule;
 use crate::harness::states::running;
 use crate::harness::wait::{live_for, until, within};
 
-/// The maximum time until another executor continues a lost job: the claim, a sweep, and the delay
-/// of a busy machine.
+/// The maximum time until another executor continues a lost job: the claim, a pass of the job
+/// rescuer, and the delay of a busy machine.
 const TAKEN_OVER: Duration = Duration::from_secs(5 + 2 + 10);
 
 impl World {
@@ -211,7 +211,10 @@ async fn large_responses_are_cut_and_no_replica_dies_of_them() {
     let history = world.holds().await;
     let large: Vec<_> = history.jobs.iter().filter(|job| job.schedule == created[0]).collect();
     assert_eq!(large.len(), 12);
-    assert!(world.replicas.iter().all(|replica| replica.life().ends_with(".1")), "all live on");
+    assert!(
+        world.replicas.iter().all(|replica| replica.process_name().ends_with(".1")),
+        "all live on"
+    );
 }
 
 /// F78: a stop during a long attempt ends in time, and another replica continues the job.

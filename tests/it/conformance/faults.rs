@@ -5,8 +5,8 @@
 //! service do. So the cases of a suite run unchanged on the wrapper, and their later reads show
 //! that nothing happened twice. The wrapper checks the result of each repeated call.
 //!
-//! The wrapper of the store can also return the error to its caller ([`Faults::told`]). Then the
-//! service itself runs on top of it and handles the errors (`api/faults.rs`).
+//! The wrapper of the store can also return the error to its caller ([`Faults::call_once`]). Then
+//! the service itself runs on top of it and handles the errors (`api/faults.rs`).
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -75,7 +75,7 @@ impl Faults {
 
     /// Makes a call once. If it is refused or its response is lost, the caller gets `failed` and
     /// handles it.
-    pub async fn told<T>(
+    pub async fn call_once<T>(
         &self,
         operation: &'static str,
         call: impl Future<Output = T>,
@@ -139,8 +139,8 @@ impl Faults {
 }
 
 /// Returns the result of a call that takes effect at most once, after it was repeated. If the lost
-/// response says that it was `done`, `told` must accept the repeated one as the sign of that. The
-/// caller then learns the lost response by reading.
+/// response says that it was `done`, `is_repeat` must accept the repeated one as the sign of that.
+/// The caller then learns the lost response by reading.
 ///
 /// # Panics
 /// If the call took effect twice, or the repeated call returned something else.
@@ -148,11 +148,11 @@ pub fn done_once<T: Debug, E: Debug>(
     lost: Result<T, E>,
     again: Result<T, E>,
     done: impl FnOnce(&T) -> bool,
-    told: impl FnOnce(&T, &Result<T, E>) -> bool,
+    is_repeat: impl FnOnce(&T, &Result<T, E>) -> bool,
 ) -> Result<T, E> {
     match lost {
         Ok(lost) if done(&lost) => {
-            assert!(told(&lost, &again), "first {lost:?}, then {again:?}");
+            assert!(is_repeat(&lost, &again), "first {lost:?}, then {again:?}");
             Ok(lost)
         }
         _ => again,

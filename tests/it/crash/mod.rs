@@ -4,7 +4,7 @@
 //! and the requests at the target.
 
 mod attempts;
-mod damage;
+mod damaged_row;
 mod history;
 mod kills;
 mod minute;

@@ -28,7 +28,7 @@ use sqlx::{ConnectOptions, SqliteConnection};
 use tempfile::TempDir;
 use tokio::sync::{Notify, watch};
 
-use crate::harness::keys::sealer;
+use crate::harness::keys::cipher;
 use crate::harness::recorder::Recorder;
 
 /// The shared parts of the commands and the executor.
@@ -49,7 +49,7 @@ impl Core {
     pub async fn start(plans: Plans) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = SqliteSettings::new(folder.path().join("punctual.db"));
-        let store = Arc::new(SqliteStore::open(&settings, &sealer()).await.expect("opened"));
+        let store = Arc::new(SqliteStore::open(&settings, &cipher()).await.expect("opened"));
         store.migrate().await.expect("migrated");
         let shards = store.set_up_shards(1).await.expect("set up");
         let (clock, random, tasks) = (Clock::system(), Random::seeded(3), Tasks::new());

@@ -10,9 +10,10 @@ use crate::harness::app::Service;
 use crate::harness::lags::{PER_HOST, Quiet, WAITING};
 use crate::harness::wait::within;
 
-/// The time that a start may take in addition to twice its idle time. Meanwhile a sweep pushes four
-/// pages of 1,000 late jobs per second. Each page keeps a debug build busy for some 50 ms, and the
-/// machine has two cores for all tests. A start that waited behind the backlog would take minutes.
+/// The time that a start may take in addition to twice its idle time. Meanwhile the job rescuer
+/// pushes four pages of 1,000 late jobs per second. Each page keeps a debug build busy for some 50
+/// ms, and the machine has two cores for all tests. A start that waited behind the backlog would
+/// take minutes.
 const MACHINE: Duration = Duration::from_millis(300);
 /// The time from the preparation of the store to the first tick. By then the service runs again.
 const TICKS_AFTER_SECONDS: i64 = 15;

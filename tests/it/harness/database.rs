@@ -6,7 +6,7 @@ use punctual::store::postgres::{PostgresSettings, PostgresStore};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
 
-use super::keys::sealer;
+use super::keys::cipher;
 use super::servers::shared;
 
 /// The database of one test. It is dropped after the test.
@@ -41,7 +41,7 @@ impl Database {
     }
 
     pub fn open(&self) -> PostgresStore {
-        PostgresStore::open(&self.settings(), &sealer()).expect("open")
+        PostgresStore::open(&self.settings(), &cipher()).expect("open")
     }
 
     /// Opens a further connection, independent of the store under test.
@@ -107,7 +107,7 @@ async fn template(server: &mut PgConnection) -> String {
         let mut beside = connect("postgres").await;
         run(&mut beside, &format!("CREATE DATABASE making_{name}")).await;
         let store =
-            PostgresStore::open(&PostgresSettings::new(url(&format!("making_{name}"))), &sealer());
+            PostgresStore::open(&PostgresSettings::new(url(&format!("making_{name}"))), &cipher());
         let store = store.expect("open");
         store.migrate().await.expect("migrate");
         store.close().await;

@@ -2,7 +2,7 @@
 
 use punctual::domain::secret_key::SecretKey;
 use punctual::runtime::Random;
-use punctual::store::Sealer;
+use punctual::store::SecretCipher;
 
 /// Returns a key whose bytes are derived from its id.
 pub fn secret_key(id: &str) -> SecretKey {
@@ -10,14 +10,14 @@ pub fn secret_key(id: &str) -> SecretKey {
     SecretKey { id: id.to_owned(), key: [byte; 32].into() }
 }
 
-/// Returns a sealer that seals with the first of these keys and opens with all of them.
-pub fn sealer_of(ids: &[&str]) -> Sealer {
+/// Returns a cipher that seals with the first of these keys and opens with all of them.
+pub fn cipher_of(ids: &[&str]) -> SecretCipher {
     let keys: Vec<_> = ids.iter().map(|id| secret_key(id)).collect();
     let (first, others) = keys.split_first().expect("a key");
-    Sealer::new(first, others, Random::seeded(7))
+    SecretCipher::new(first, others, Random::seeded(7))
 }
 
-/// The default sealer.
-pub fn sealer() -> Sealer {
-    sealer_of(&["test"])
+/// The default cipher.
+pub fn cipher() -> SecretCipher {
+    cipher_of(&["test"])
 }

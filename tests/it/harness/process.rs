@@ -36,7 +36,7 @@ pub struct Installation {
     settings: Vec<(&'static str, String)>,
     /// A program that starts the server and is replaced by it.
     starter: Vec<String>,
-    lives: usize,
+    starts: usize,
 }
 
 impl Installation {
@@ -50,7 +50,7 @@ impl Installation {
             key: String::new(),
             settings: given.collect(),
             starter: Vec::new(),
-            lives: 0,
+            starts: 0,
         };
         new.run(&["account", "create", "first"]);
         new.key = new.run(&["key", "create", "--account", "first"]);
@@ -109,8 +109,8 @@ impl Installation {
 
     /// Starts a server with additional variables, without waiting for it.
     pub fn launch(&mut self, further: &[(&str, String)]) -> Server {
-        self.lives += 1;
-        let log = self.folder.path().join(format!("log-{}", self.lives));
+        self.starts += 1;
+        let log = self.folder.path().join(format!("log-{}", self.starts));
         let mut command = self.server_command(further);
         let child = command.stderr(File::create(&log).expect("a log")).spawn();
         Server { child: child.expect("it runs"), log, public: None, operations: None }

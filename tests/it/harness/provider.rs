@@ -121,7 +121,10 @@ impl Provider {
     }
 
     /// Replaces the script for all further requests.
-    pub fn act(&self, script: impl Fn(usize, &Received) -> Behaviour + Send + Sync + 'static) {
+    pub fn set_script(
+        &self,
+        script: impl Fn(usize, &Received) -> Behaviour + Send + Sync + 'static,
+    ) {
         *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(script);
     }
 

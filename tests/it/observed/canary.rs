@@ -14,7 +14,7 @@ use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::harness::client::ApiClient;
-use crate::harness::keys::sealer;
+use crate::harness::keys::cipher;
 use crate::harness::process::{Installation, Server};
 use crate::harness::wait::{live_for, within};
 
@@ -138,7 +138,7 @@ async fn checks_that_were_not_judged_in_time_are_judged_later() {
 async fn a_check_that_cannot_rest_yet_rests_later_and_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store.db");
-    let store = SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open");
+    let store = SqliteStore::open(&SqliteSettings::new(&path), &cipher()).await.expect("open");
     store.migrate().await.expect("migrate");
     let store: SharedStore = Arc::new(store);
     let (now, random) = (Clock::system().now(), Random::system());

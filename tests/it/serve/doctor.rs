@@ -20,13 +20,13 @@ use crate::harness::servers::{RedisServer, shared};
 const BOUND: Duration = Duration::from_secs(30);
 
 /// The findings: each has a result, a setting and a text.
-struct Told {
+struct DoctorReport {
     status: Option<i32>,
     found: Vec<[String; 3]>,
-    said: String,
+    text: String,
 }
 
-impl Told {
+impl DoctorReport {
     /// Asserts a finding with this result and setting, whose text contains `part`.
     #[track_caller]
     fn has(&self, result: &str, setting: &str, part: &str) {
@@ -41,7 +41,7 @@ impl Told {
 }
 
 /// Runs the doctor with these settings in addition to those of the cluster.
-async fn doctor(world: &World, options: &[&str], settings: &[(&str, &str)]) -> Told {
+async fn doctor(world: &World, options: &[&str], settings: &[(&str, &str)]) -> DoctorReport {
     let mut command = world.command(&["doctor", "--json"]);
     command.args(options).envs(settings.iter().copied());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -50,13 +50,13 @@ async fn doctor(world: &World, options: &[&str], settings: &[(&str, &str)]) -> T
     let found: Vec<Value> =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
     let text = |one: &Value, name: &str| one[name].as_str().expect("text").to_owned();
-    Told {
+    DoctorReport {
         status: output.status.code(),
         found: found
             .iter()
             .map(|one| ["result", "setting", "text"].map(|of| text(one, of)))
             .collect(),
-        said: format!(
+        text: format!(
             "{}{}",
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
@@ -68,7 +68,7 @@ async fn doctor(world: &World, options: &[&str], settings: &[(&str, &str)]) -> T
 async fn before_and_after_installing_all_is_well_and_nothing_is_changed() {
     let world = World::new(&[]).await;
     let before = doctor(&world, &[], &[]).await;
-    assert_eq!((before.status, before.failures()), (Some(0), vec![]), "{}", before.said);
+    assert_eq!((before.status, before.failures()), (Some(0), vec![]), "{}", before.text);
     before.has("ok", "store.url", "PostgreSQL ");
     before.has("ok", "store.url", "it has not been set up");
     before.has("ok", "store.url", "the clocks are ");
@@ -96,7 +96,7 @@ async fn before_and_after_installing_all_is_well_and_nothing_is_changed() {
 
     let (first, second) = tokio::join!(world.replica(&[]), world.replica(&[]));
     let after = doctor(&world, &[], &[]).await;
-    assert_eq!((after.status, after.failures()), (Some(0), vec![]), "{}", after.said);
+    assert_eq!((after.status, after.failures()), (Some(0), vec![]), "{}", after.text);
     after.has("ok", "store.url", "the tables are up to date");
     after.has("ok", "store.url", "2 replicas open up to 72");
     first.stop().await;
@@ -119,13 +119,13 @@ async fn each_finding_is_reported_with_a_remedy() {
         ("PUNCTUAL_STORE_MIGRATE", "false"),
         ("PUNCTUAL_TEST_CLOCK", "0,1,-90000,0"),
     ];
-    let told = doctor(&world, &["--replicas", "40"], &settings).await;
-    assert_eq!(told.status, Some(1), "{}", told.said);
-    told.has("warning", "queue.url", "maxmemory-policy is allkeys-lru: set it to noeviction");
-    told.has("warning", "store.url", "clock is 90.");
-    told.has("failure", "store.url", "it has not been set up: run `punctual migrate`");
-    told.has("failure", "store.url", "40 replicas open up to 1440 (36 each): set it to ");
-    assert!(told.said.contains("error: 2 checks failed: look at store.url\n"), "{}", told.said);
+    let report = doctor(&world, &["--replicas", "40"], &settings).await;
+    assert_eq!(report.status, Some(1), "{}", report.text);
+    report.has("warning", "queue.url", "maxmemory-policy is allkeys-lru: set it to noeviction");
+    report.has("warning", "store.url", "clock is 90.");
+    report.has("failure", "store.url", "it has not been set up: run `punctual migrate`");
+    report.has("failure", "store.url", "40 replicas open up to 1440 (36 each): set it to ");
+    assert!(report.text.contains("error: 2 checks failed: look at store.url\n"), "{}", report.text);
 }
 
 /// The rights that the README names are sufficient, and fewer are not.
@@ -149,22 +149,22 @@ async fn missing_rights_are_reported() {
     let queue = |user: &str| format!("redis://{user}:hunter2@127.0.0.1:{}", redis.port);
 
     let less = [("PUNCTUAL_STORE_URL", store.as_str()), ("PUNCTUAL_QUEUE_URL", &queue("less"))];
-    let told = doctor(&world, &[], &less).await;
-    assert_eq!(told.status, Some(1), "{}", told.said);
-    told.has("failure", "store.url", "let it own the database");
-    told.has("failure", "queue.url", "needs more rights");
-    assert!(!told.said.contains("hunter2"), "{}", told.said);
+    let report = doctor(&world, &[], &less).await;
+    assert_eq!(report.status, Some(1), "{}", report.text);
+    report.has("failure", "store.url", "let it own the database");
+    report.has("failure", "queue.url", "needs more rights");
+    assert!(!report.text.contains("hunter2"), "{}", report.text);
 
     let name = world.database.url().rsplit_once('/').expect("a name").1.to_owned();
     run(&mut beside, &format!("ALTER DATABASE {name} OWNER TO {user}")).await;
     run(&mut beside, &format!("ALTER SCHEMA public OWNER TO {user}")).await;
     let enough = [("PUNCTUAL_STORE_URL", store.as_str()), ("PUNCTUAL_QUEUE_URL", &queue("enough"))];
-    let told = doctor(&world, &[], &enough).await;
-    assert_eq!((told.status, told.failures()), (Some(0), vec![]), "{}", told.said);
+    let report = doctor(&world, &[], &enough).await;
+    assert_eq!((report.status, report.failures()), (Some(0), vec![]), "{}", report.text);
     // The user cannot change tables of another user.
     world.run(&["migrate"]);
-    let told = doctor(&world, &[], &enough).await;
-    told.has("failure", "store.url", "the user does not own all tables (");
+    let report = doctor(&world, &[], &enough).await;
+    report.has("failure", "store.url", "the user does not own all tables (");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,12 +189,12 @@ async fn servers_that_hang_are_waited_for_within_bounds() {
         ("PUNCTUAL_CLUSTER_URL", &etcd),
     ];
     let begun = Instant::now();
-    let told = doctor(&world, &[], &settings).await;
+    let report = doctor(&world, &[], &settings).await;
     assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
-    assert_eq!(told.status, Some(1), "{}", told.said);
-    told.has("failure", "store.url", "does not answer");
-    told.has("failure", "queue.url", "did not answer in time");
-    told.has("failure", "cluster.url", "did not answer in time");
+    assert_eq!(report.status, Some(1), "{}", report.text);
+    report.has("failure", "store.url", "does not answer");
+    report.has("failure", "queue.url", "did not answer in time");
+    report.has("failure", "cluster.url", "did not answer in time");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,14 +218,14 @@ async fn certificates_are_looked_at() {
         ("PUNCTUAL_QUEUE_URL", &queue),
         ("PUNCTUAL_QUEUE_CA_FILE", ca),
     ];
-    let told = doctor(&world, &[], &settings).await;
+    let report = doctor(&world, &[], &settings).await;
     let of_store = format!("the certificate of 127.0.0.1:{} is valid until ", postgres.port);
-    told.has("ok", "store.url", &of_store);
+    report.has("ok", "store.url", &of_store);
     let over = format!("the certificate of 127.0.0.1:{port} has expired at 2020-02-01");
-    told.has("failure", "queue.url", &over);
+    report.has("failure", "queue.url", &over);
     // Each setting names the file that is trusted for its server.
     for setting in ["store.url", "queue.ca_file"] {
-        told.has("ok", setting, "a certificate of the authorities is valid until ");
+        report.has("ok", setting, "a certificate of the authorities is valid until ");
     }
     accepting.abort();
 }

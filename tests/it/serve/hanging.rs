@@ -11,10 +11,10 @@ use crate::harness::lags::{PER_HOST, Quiet, WAITING};
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::within;
 
-/// The time that a start may take in addition to twice its idle time. Meanwhile a sweep pushes four
-/// pages of 1,000 late jobs per second to Redis, in a debug build, and PostgreSQL, Redis and the
-/// replica share two cores with other tests. A start that waited behind the backlog would take
-/// minutes.
+/// The time that a start may take in addition to twice its idle time. Meanwhile the job rescuer
+/// pushes four pages of 1,000 late jobs per second to Redis, in a debug build, and PostgreSQL,
+/// Redis and the replica share two cores with other tests. A start that waited behind the backlog
+/// would take minutes.
 const MACHINE: Duration = Duration::from_secs(1);
 /// The time from the preparation of the store to the first tick. By then the replica runs again.
 const TICKS_AFTER_SECONDS: i64 = 12;

@@ -9,7 +9,7 @@ use crate::harness::database::run;
 use crate::harness::wait::until;
 
 /// Runs the command with JSON output. Returns its exit status, the JSON, and its error output.
-fn told(world: &World, options: &[&str]) -> (Option<i32>, Value, String) {
+fn cluster_report(world: &World, options: &[&str]) -> (Option<i32>, Value, String) {
     let mut command = world.command(&["cluster", "--json"]);
     let command = command.args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = command.output().expect("it runs");
@@ -23,7 +23,7 @@ async fn members_shards_leaders_and_epochs_are_shown() {
     let (first, second) = tokio::join!(world.replica(&[]), world.replica(&[]));
     let api = world.replica(&[("PUNCTUAL_ROLES", "api")]).await;
     let json = until("all shards are led by two", async || {
-        let (status, json, _) = told(&world, &[]);
+        let (status, json, _) = cluster_report(&world, &[]);
         assert_eq!(status, Some(0), "{json}");
         let shards = json["shards"].as_array()?;
         let led = shards.iter().filter(|shard| shard["held"] == true);
@@ -44,7 +44,7 @@ async fn members_shards_leaders_and_epochs_are_shown() {
 
     // Each replica reports the same about itself.
     until("replicas and members agree", async || {
-        let (_, json, _) = told(&world, &[]);
+        let (_, json, _) = cluster_report(&world, &[]);
         let mut shards = Vec::new();
         for replica in [&first, &second, &api] {
             let own = replica.ask("/readyz").await.body;
@@ -87,7 +87,7 @@ async fn work_without_a_worker_is_late() {
          FROM (SELECT (extract(epoch FROM now()) * 1000)::bigint AS ms) AS t",
     )
     .await;
-    let (status, json, _) = told(&world, &[]);
+    let (status, json, _) = cluster_report(&world, &[]);
     assert_eq!(status, Some(0), "{json}");
     assert_eq!(json["members"], json!([]));
     let lag = |shard: usize, name: &str| json["shards"][shard][name].as_u64().expect("a number");
@@ -108,7 +108,7 @@ async fn unavailable_servers_are_named() {
         ("queue.url", "--queue-url", "redis://:hunter2@127.0.0.1:1", "shards"),
         ("cluster.url", "--cluster-url", "etcd://u:hunter2@127.0.0.1:1", "shards"),
     ] {
-        let (status, json, said) = told(&world, &[option, url]);
+        let (status, json, said) = cluster_report(&world, &[option, url]);
         assert_eq!(status, Some(1), "{json}");
         assert!(said.contains(setting), "{said}");
         assert!(!format!("{json}{said}").contains("hunter2"), "{json} {said}");
@@ -141,7 +141,7 @@ async fn each_replica_has_a_mode() {
     )
     .await;
     until("all modes are shown", async || {
-        let (_, json, _) = told(&world, &[]);
+        let (_, json, _) = cluster_report(&world, &[]);
         let members = json["members"].as_array()?.iter();
         let modes: Vec<_> = members.map(|member| member["withoutServers"].clone()).collect();
         (modes == [json!([]), json!([]), json!([]), json!(["cluster"])]).then_some(())

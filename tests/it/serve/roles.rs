@@ -22,7 +22,7 @@ async fn one_takes_the_calls_and_another_does_the_work() {
     assert_eq!(api.job(&waiting).await["status"], "PENDING");
     let _scheduler = world.replica(&[("PUNCTUAL_ROLES", "scheduler")]).await;
     let _executor = world.replica(&[("PUNCTUAL_ROLES", "executor")]).await;
-    // The sweeper finds the job from before. The executor learns of the new one at once.
+    // The job rescuer finds the job from before. The executor learns of the new one at once.
     assert_eq!(api.finished(&waiting).await["status"], "SUCCESS");
     let job = api.trigger(&schedule).await;
     assert_eq!(api.finished(&job).await["status"], "SUCCESS");

@@ -20,7 +20,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("claims", "SELECT id FROM runs WHERE stop = 2"),
     ("claims", "SELECT attempt_number FROM runs WHERE id"),
     ("tickets", "SELECT j.id, j.shard, j.account_id,"),
-    // Sweeping: overdue jobs.
+    // The job rescuer: overdue jobs.
     ("claims", "SELECT j.id, j.shard, j.account_id,"),
     ("claims", "ORDER BY e.alive_until"),
     // The claims of one executor.
@@ -137,7 +137,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("hours", "DELETE FROM account_hours WHERE"),
     ("prune", "SELECT id FROM jobs WHERE id <"),
     ("prune", "SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN"),
-    ("maintenance", "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {condition}"),
+    ("old_rows", "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE {condition}"),
     ("listing", "SELECT id FROM notification_deliveries WHERE id < $1 AND status > 2"),
     // The values of a parameter, which are in no table.
     ("connection", "SELECT value::{kind} FROM {elements}"),

@@ -61,15 +61,15 @@ async fn settle_unlocked(
     connection: &mut PgConnection,
     completions: &[Completion],
 ) -> SqlResult<SettledBatch> {
-    let (mut running_jobs, mut untold) = (Vec::with_capacity(completions.len()), Vec::new());
+    let (mut running_jobs, mut unclaimed) = (Vec::with_capacity(completions.len()), Vec::new());
     for (place, completion) in completions.iter().enumerate() {
-        match RunningJob::told(place, completion) {
-            Some(told) => running_jobs.push(told),
-            None => untold.push((place, completion)),
+        match RunningJob::claimed(place, completion) {
+            Some(job) => running_jobs.push(job),
+            None => unclaimed.push((place, completion)),
         }
     }
     let unlocked = faults::statement("running", RUNNING);
-    running_jobs.append(&mut running(connection, &untold, unlocked).await?);
+    running_jobs.append(&mut running(connection, &unclaimed, unlocked).await?);
     let mut endings = endings(completions, running_jobs)?;
     // Locks all states at once, in one order, unless counting locks all of them anyway. A retry
     // needs the lock, too: a transaction that deletes the schedule holds the state while it waits

@@ -40,11 +40,11 @@ pub(super) async fn commit(
     completions: Arc<[Completion]>,
     manner: LockManner,
 ) -> SqlResult<Committed> {
-    let fates = vec![CompletionResult::Lost; completions.len()];
-    let mut committed = Committed { fates, ..Committed::default() };
+    let results = vec![CompletionResult::Lost; completions.len()];
+    let mut committed = Committed { results, ..Committed::default() };
     let SettledBatch { endings, busy, alerts } = settle(connection, &completions, manner).await?;
     for place in busy {
-        committed.fates[place] = CompletionResult::Busy;
+        committed.results[place] = CompletionResult::Busy;
     }
     for ending in &endings {
         ending.note(ending.place, &mut committed);

@@ -16,7 +16,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
-use crate::store::sql::maintenance::is_alone;
+use crate::store::sql::old_rows::is_alone;
 use crate::store::sql::values::key_from;
 use crate::store::{PrunedRows, StoreErrorKind};
 use crate::telemetry::metrics::HISTORY_DAYS_HELD;

@@ -26,7 +26,7 @@ batch_row! {
 
 batch_row! {
     /// The time of a schedule's last failure alert, as a row to be written.
-    ToldRow { shard: u16, schedule_id: Hex, told_at: Option<i64> }
+    AlertedRow { shard: u16, schedule_id: Hex, told_at: Option<i64> }
 }
 
 /// Writes the events that the ends of jobs raise, and returns their number. `before` is the number
@@ -58,15 +58,16 @@ pub(in crate::store) async fn raise(
             jobs.push(ending.job);
         }
     }
-    let told = streaks.into_values().filter(|(state, after)| state.streak.told_at != after.told_at);
-    let told: Vec<ToldRow> = told
-        .map(|(state, after)| ToldRow {
+    let alerted =
+        streaks.into_values().filter(|(state, after)| state.streak.told_at != after.told_at);
+    let alerted: Vec<AlertedRow> = alerted
+        .map(|(state, after)| AlertedRow {
             shard: state.shard.0,
             schedule_id: Hex(state.schedule.to_bytes()),
             told_at: after.told_at.map(Timestamp::as_millis),
         })
         .collect();
-    note(connection, told).await?;
+    note(connection, alerted).await?;
     insert(connection, &events, &jobs).await
 }
 
@@ -85,16 +86,16 @@ fn event(ending: &Ending, raised: RaisedEvent, at: Timestamp, place: usize) -> E
 }
 
 /// Stores the times of the last failure alerts.
-async fn note(connection: &mut Connection<'_>, told: Vec<ToldRow>) -> SqlResult<()> {
-    if told.is_empty() {
+async fn note(connection: &mut Connection<'_>, alerted: Vec<AlertedRow>) -> SqlResult<()> {
+    if alerted.is_empty() {
         return Ok(());
     }
     let statement = format!(
         "UPDATE schedule_state SET alerted_at = r.told_at FROM {}
          WHERE schedule_state.shard = r.shard AND schedule_state.schedule_id = r.schedule_id",
-        connection.dialect().rows::<ToldRow>("$1")
+        connection.dialect().rows::<AlertedRow>("$1")
     );
-    sql::query(AssertSqlSafe(statement)).bind(json(&told)).run(connection).await
+    sql::query(AssertSqlSafe(statement)).bind(json(&alerted)).run(connection).await
 }
 
 /// Inserts events with the current name of the schedule and the host that the job called. The

@@ -23,7 +23,7 @@ use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hex::Hex;
-use crate::store::sql::maintenance::is_alone;
+use crate::store::sql::old_rows::is_alone;
 
 /// The maximum number of due incidents that one pass reads.
 const INCIDENTS: i64 = 500;
@@ -120,7 +120,7 @@ async fn read(
 }
 
 /// Returns, for each event, the channels that it may alert, with its host and its schedule.
-fn told<'p>(
+fn alerted_channels<'p>(
     plan: &'p AlertPlan,
     events: &'p [OutboxEvent],
 ) -> impl Iterator<Item = (ChannelId, HostKey, ScheduleId)> {
@@ -164,7 +164,7 @@ async fn read_incidents(
     events: &[OutboxEvent],
 ) -> SqlResult<()> {
     let hosts: BTreeSet<(ChannelId, HostKey)> =
-        told(plan, events).map(|(channel, host, _)| (channel, host)).collect();
+        alerted_channels(plan, events).map(|(channel, host, _)| (channel, host)).collect();
     let row = |(channel, host): (ChannelId, HostKey)| HostRow {
         channel: Hex(channel.to_bytes()),
         host: host.0.cast_signed(),
@@ -206,7 +206,7 @@ async fn read_members(
         let incident = plan.incidents.get(&(channel, host))?;
         Some(incident.id.member(schedule))
     };
-    let members: BTreeSet<[u8; 16]> = told(plan, events).filter_map(of).collect();
+    let members: BTreeSet<[u8; 16]> = alerted_channels(plan, events).filter_map(of).collect();
     if members.is_empty() {
         return Ok(());
     }

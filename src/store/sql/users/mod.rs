@@ -8,7 +8,7 @@ pub(in crate::store) mod statements;
 use async_trait::async_trait;
 
 use super::access::{Access, Database, call};
-use super::maintenance::{OldRows, prune};
+use super::old_rows::{OldRows, prune};
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{EmailAddress, Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};

@@ -38,8 +38,8 @@ pub(super) async fn commit(
     now: Timestamp,
     completions: Arc<[Completion]>,
 ) -> SqlResult<Committed> {
-    let fates = vec![CompletionResult::Lost; completions.len()];
-    let mut committed = Committed { fates, ..Committed::default() };
+    let results = vec![CompletionResult::Lost; completions.len()];
+    let mut committed = Committed { results, ..Committed::default() };
     for places in rounds(&completions) {
         let round: Vec<&Completion> = places.iter().map(|place| &completions[*place]).collect();
         let (endings, alerts) = read(connection, &round).await?;

@@ -20,7 +20,7 @@ use crate::store::sql::months::Months;
 use crate::store::sql::quotas::JobCounts;
 use crate::store::sql::secrets::proofs;
 use crate::store::sqlite::{SqliteSettings, SqliteStore, failed_in};
-use crate::store::{KeyProof, Result, Sealer, StoreErrorKind};
+use crate::store::{KeyProof, Result, SecretCipher, StoreErrorKind};
 
 /// The maximum time that a write waits for another process's write, and a read for a free
 /// connection.
@@ -56,13 +56,13 @@ impl SqliteStore {
         read.await.map_err(failed_in("stored_keys"))
     }
 
-    /// Opens the file, and creates it if it does not exist. `sealer` encrypts the secrets. It does
+    /// Opens the file, and creates it if it does not exist. `cipher` encrypts the secrets. It does
     /// not migrate: see [`migrate`](Self::migrate) and [`check_version`](Self::check_version).
     ///
     /// # Errors
     /// `Incompatible` if the file cannot be opened for writing, `Corrupt` if it is damaged or not
     /// an SQLite database, `Unavailable` if another process has locked it.
-    pub async fn open(settings: &SqliteSettings, sealer: &Sealer) -> Result<Self> {
+    pub async fn open(settings: &SqliteSettings, cipher: &SecretCipher) -> Result<Self> {
         let failed = |fault: Fault| fault.of("open");
         make_file(&settings.path).map_err(failed)?;
         let options = writing(settings);
@@ -78,7 +78,7 @@ impl SqliteStore {
         let locked = AtomicBool::new(false);
         let connections = SqliteConnections { writer, readers };
         let counts = JobCounts(Arc::new(connections.clone()));
-        let shared = AdapterShared::new(sealer, Months::new(tasks.clone(), Arc::new(counts)));
+        let shared = AdapterShared::new(cipher, Months::new(tasks.clone(), Arc::new(counts)));
         Ok(Self { path, options, locked, connections, tasks, shared })
     }
 }

@@ -20,7 +20,7 @@ use crate::store::sql::fault::{Fault, SqlResult};
 pub(in crate::store::sqlite) struct Readers {
     options: SqliteConnectOptions,
     patience: Duration,
-    places: Semaphore,
+    permits: Semaphore,
     idle: Mutex<Vec<SqliteConnection>>,
 }
 
@@ -32,15 +32,15 @@ impl Readers {
         connections: u32,
         patience: Duration,
     ) -> Self {
-        let places = usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, 64);
-        let idle = Mutex::new(Vec::with_capacity(places));
-        Self { options, patience, places: Semaphore::new(places), idle }
+        let permits = usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, 64);
+        let idle = Mutex::new(Vec::with_capacity(permits));
+        Self { options, patience, permits: Semaphore::new(permits), idle }
     }
 
     /// Takes a connection out of the pool.
     pub(in crate::store::sqlite) async fn take(&self) -> SqlResult<PooledReader<'_>> {
         let unavailable = |why| Fault::new(StoreErrorKind::Unavailable, why);
-        let place = tokio::time::timeout(self.patience, self.places.acquire())
+        let permit = tokio::time::timeout(self.patience, self.permits.acquire())
             .await
             .map_err(|_| unavailable("all read connections are in use"))?
             .map_err(|_| unavailable("the store is closed"))?;
@@ -49,7 +49,7 @@ impl Readers {
             Some(connection) => connection,
             None => self.options.connect().await?,
         };
-        Ok(PooledReader { readers: self, connection: Some(connection), _place: place })
+        Ok(PooledReader { readers: self, connection: Some(connection), _permit: permit })
     }
 
     /// Returns the row of a query that always has one.
@@ -68,7 +68,7 @@ impl Readers {
     /// Closes the pool. Later reads fail; reads in progress finish.
     pub(in crate::store::sqlite) async fn close(&self) {
         use sqlx::Connection;
-        self.places.close();
+        self.permits.close();
         let idle = std::mem::take(&mut *self.idle.lock());
         for connection in idle {
             if let Err(error) = connection.close().await {
@@ -82,7 +82,7 @@ impl Readers {
 pub(in crate::store::sqlite) struct PooledReader<'r> {
     readers: &'r Readers,
     connection: Option<SqliteConnection>,
-    _place: SemaphorePermit<'r>,
+    _permit: SemaphorePermit<'r>,
 }
 
 impl PooledReader<'_> {
@@ -112,7 +112,7 @@ impl DerefMut for PooledReader<'_> {
 impl Drop for PooledReader<'_> {
     fn drop(&mut self) {
         if let Some(connection) = self.connection.take()
-            && !self.readers.places.is_closed()
+            && !self.readers.permits.is_closed()
         {
             self.readers.idle.lock().push(connection);
         }

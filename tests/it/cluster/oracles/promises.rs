@@ -71,9 +71,9 @@ fn changed(history: &History) -> Vec<Violation> {
         changes.sort_unstable_by_key(|(call, _)| call.begun_at);
         for (place, (call, body)) in changes.iter().enumerate() {
             let next = changes.get(place + 1);
-            let until =
-                next.map_or(i64::MAX, |(next, _)| history.lapse.told(next.begun_at) - apart);
-            let span = history.lapse.told(call.ended_at) + apart..until;
+            let until = next
+                .map_or(i64::MAX, |(next, _)| history.lapse.service_time(next.begun_at) - apart);
+            let span = history.lapse.service_time(call.ended_at) + apart..until;
             let other = |job: &&Job| {
                 job.schedule == schedule && span.contains(&job.created) && job.body != *body
             };

@@ -12,8 +12,8 @@ const EARLY_MS: i64 = 50;
 pub(super) const APART_MS: i64 = 20;
 /// The time before a change in which a due tick may have been dropped, in real milliseconds: during
 /// a fault, and otherwise.
-const LET_GO_IN_FAULT_MS: i64 = 10_000;
-const LET_GO_MS: i64 = 3_000;
+const DROP_WINDOW_IN_FAULT_MS: i64 = 10_000;
+const DROP_WINDOW_MS: i64 = 3_000;
 /// The maximum median of the start lag of jobs without faults, in real milliseconds.
 const USUAL_LAG_MS: i64 = 350;
 
@@ -47,7 +47,7 @@ fn segments(history: &History) -> BTreeMap<String, Vec<Segment>> {
     let lapse = history.lapse;
     let mut changes: BTreeMap<&str, Vec<Change>> = BTreeMap::new();
     for call in &history.calls {
-        let (begun, ended) = (lapse.told(call.begun_at), lapse.told(call.ended_at));
+        let (begun, ended) = (lapse.service_time(call.begun_at), lapse.service_time(call.ended_at));
         let done = matches!(call.answer, Answer::Done(_));
         let mut change = |id, minutes| {
             changes.entry(id).or_default().push((begun, ended, done, minutes));
@@ -98,7 +98,8 @@ pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
     for (schedule, segments) in segments(history) {
         for segment in segments {
             let is_open = segment.to > history.cut || !segment.is_followed;
-            let end = if is_open { history.cut } else { segment.to - let_go(history, segment.to) };
+            let end =
+                if is_open { history.cut } else { segment.to - drop_window(history, segment.to) };
             for tick in segment.ticks(end) {
                 let is_job = jobs.contains_key(&(schedule.as_str(), tick));
                 if !is_job && !is_skipped(history, &schedule, tick) {
@@ -118,10 +119,10 @@ pub fn each_tick_is_a_job_or_a_skip(history: &History) -> Vec<Violation> {
 }
 
 /// Returns the time before this change in which a due tick may have been dropped.
-fn let_go(history: &History, change: i64) -> i64 {
+fn drop_window(history: &History, change: i64) -> i64 {
     let at = history.lapse.at(change);
-    let has_fault = history.has_fault(at - LET_GO_IN_FAULT_MS, at);
-    history.lapse.factor * if has_fault { LET_GO_IN_FAULT_MS } else { LET_GO_MS }
+    let has_fault = history.has_fault(at - DROP_WINDOW_IN_FAULT_MS, at);
+    history.lapse.factor * if has_fault { DROP_WINDOW_IN_FAULT_MS } else { DROP_WINDOW_MS }
 }
 
 fn is_skipped(history: &History, schedule: &str, tick: i64) -> bool {
@@ -178,7 +179,7 @@ pub fn no_tick_is_doubled(history: &History) -> Vec<Violation> {
 pub fn nothing_is_early(history: &History) -> Vec<Violation> {
     let jobs: BTreeMap<_, _> = history.jobs.iter().map(|job| (job.id.as_str(), job)).collect();
     let early = |hit: &&super::super::history::Hit| {
-        let allowed = history.lapse.told(hit.at + EARLY_MS);
+        let allowed = history.lapse.service_time(hit.at + EARLY_MS);
         jobs.get(hit.job.as_str()).is_some_and(|job| allowed < job.tick)
     };
     let early = history.hits.iter().filter(early);
@@ -202,7 +203,7 @@ pub fn lags(history: &History) -> Vec<i64> {
     let first = history.hits.iter().filter(|hit| hit.attempt == 1);
     let lag = |hit: &super::super::history::Hit| {
         let created = created.get(hit.job.as_str())?;
-        Some(history.lapse.real(history.lapse.told(hit.at) - created))
+        Some(history.lapse.real(history.lapse.service_time(hit.at) - created))
     };
     let mut lags: Vec<_> = first.filter_map(lag).collect();
     lags.sort_unstable();

@@ -1,7 +1,7 @@
 //! A queue whose calls meet faults, and whose caller repeats them.
 //!
 //! A write can be repeated. The contents of a lost response come back from the store: tickets
-//! through the sweeper, changes through the comparison of the leader.
+//! through the job rescuer, changes through the comparison of the leader.
 
 use async_trait::async_trait;
 use punctual::queue::{Queue, RateVerdict, Result, ShardChanges};

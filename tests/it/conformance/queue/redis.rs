@@ -8,8 +8,8 @@ use punctual::runtime::{Clock, Random, Tasks};
 
 use super::world::*;
 use crate::harness::certificates::Authority;
-use crate::harness::line::LossyLine;
 use crate::harness::link::{Link, Mood};
+use crate::harness::lossy_proxy::LossyProxy;
 use crate::harness::servers::{PASSWORD, RedisServer, free_node_port, shared};
 use crate::harness::wait::{until, within};
 
@@ -81,8 +81,8 @@ async fn a_take_tells_of_those_alone_who_may_have_no_more() {
     assert!(bytes < 4_000, "{bytes} bytes for one ticket");
 }
 
-/// IndexAnswer entries in the form of an earlier release are removed when they are due. The leader finds
-/// their schedules when it compares the index with the store.
+/// IndexAnswer entries in the form of an earlier release are removed when they are due. The leader
+/// finds their schedules when it compares the index with the store.
 #[tokio::test]
 async fn entries_of_another_form_are_removed_and_keep_nothing_waiting() {
     let (server, queue, _tasks) = own().await;
@@ -138,7 +138,7 @@ async fn wiped_it_is_foreign_until_it_is_rebuilt() {
     );
     let change = [(schedule(1), Some(at(5)))];
     assert_eq!(queue.set_due(SHARD, EPOCH, &change).await.expect("asked"), IndexAnswer::Foreign);
-    assert_eq!(take(&queue, 9, &room(9)).await, [], "the sweep pushes it again");
+    assert_eq!(take(&queue, 9, &room(9)).await, [], "the job rescuer pushes it again");
     queue.rebuild(SHARD, EPOCH, &entries).await.expect("rebuilt");
     assert_eq!(due(&queue, 9, 9).await.schedules, entries);
 }
@@ -248,7 +248,7 @@ async fn a_hanging_server_fails_fast_and_recovers_by_itself() {
 #[tokio::test]
 async fn a_lost_answer_is_requested_again() {
     let server = RedisServer::start(&[]).await;
-    let line = LossyLine::start(server.port, "{3}:taken:").await;
+    let line = LossyProxy::start(server.port, "{3}:taken:").await;
     let url = server.url().replace(&server.port.to_string(), &line.address.port().to_string());
     let (queue, _tasks) = queue_at(&url, "test");
     // Loads the script with a take from another shard, so that the first lost answer is that of a

@@ -120,8 +120,8 @@ async fn beside_a_hanging_node_others_continue() {
     .await;
 }
 
-/// The nodes redirect the client (MOVED, ASK) and ask it to wait (TRYAGAIN). The sweeper restores
-/// the tickets of a failed take. The next test shows that the scripts lose none.
+/// The nodes redirect the client (MOVED, ASK) and ask it to wait (TRYAGAIN). The job rescuer
+/// restores the tickets of a failed take. The next test shows that the scripts lose none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_slots_move_tickets_are_pushed_and_handed_out() {
     let cluster = RedisCluster::start().await;
@@ -184,7 +184,7 @@ impl Work {
         }
     }
 
-    /// Takes until all tickets have arrived. Pushes missing ones again, as the sweeper does.
+    /// Takes until all tickets have arrived. Pushes missing ones again, as the job rescuer does.
     async fn take_the_rest(&mut self, queue: &SharedQueue) {
         until("all are handed out", async || {
             self.take(queue).await;

@@ -32,7 +32,7 @@ struct ModelSchedule {
 }
 
 /// An alert about a job, with its channel.
-type Told = (&'static str, JobId, Option<ChannelId>);
+type JobAlert = (&'static str, JobId, Option<ChannelId>);
 
 struct History<'w> {
     w: &'w World,
@@ -44,7 +44,7 @@ struct History<'w> {
     channels: BTreeMap<ChannelId, bool>,
     /// The raised events that are not relayed yet.
     outbox: Vec<(AlertKind, JobId, usize)>,
-    expected: BTreeSet<Told>,
+    expected: BTreeSet<JobAlert>,
     /// The content of each digest.
     digests: HashMap<DeliveryId, DeliveryContent>,
 }
@@ -130,7 +130,7 @@ impl History<'_> {
         let of_jobs =
             |one: &&Delivery| concerns_host(one.kind) || one.kind == AlertKind::JobSucceeded;
         let told = all.iter().filter(of_jobs);
-        let told: Vec<Told> =
+        let told: Vec<JobAlert> =
             told.map(|one| (one.kind.as_str(), one.job.expect("a job"), one.channel)).collect();
         assert_eq!(told.len(), self.expected.len(), "none twice");
         assert_eq!(told.into_iter().collect::<BTreeSet<_>>(), self.expected);

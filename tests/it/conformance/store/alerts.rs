@@ -18,8 +18,8 @@ use punctual::store::{
     RelayResult, SETTLED, ScheduleState, TickJob, TryEnd, TryOutcome,
 };
 
+use super::account_deletion::erase_all;
 use super::channels::{after, config};
-use super::life::erase_all;
 use super::world::{World, failure, minute, soon};
 
 /// Rules without incidents and digests.
@@ -71,7 +71,9 @@ impl World {
         let claimed = self.claim(at, &jobs).await;
         let ends = claimed.iter().map(|claimed| self.completion(claimed, None, end.clone()));
         let committed = self.commit(at, &ends.collect::<Vec<_>>()).await;
-        assert!(committed.fates.iter().all(|fate| matches!(fate, CompletionResult::Applied(_))));
+        assert!(
+            committed.results.iter().all(|result| matches!(result, CompletionResult::Applied(_)))
+        );
         jobs
     }
 
@@ -247,9 +249,12 @@ pub async fn commits_raise(w: &World, told: bool, busy: &[Completion]) {
         let count = completions.len();
         completions.extend_from_slice(busy);
         let committed = w.store.commit(minute(at), &completions).await.expect("commit");
-        let (fates, left) = committed.fates.split_at(count);
-        assert!(fates.iter().all(|fate| matches!(fate, CompletionResult::Applied(_))), "{ends}");
-        assert!(left.iter().all(|fate| *fate == CompletionResult::Busy), "{ends}");
+        let (results, left) = committed.results.split_at(count);
+        assert!(
+            results.iter().all(|result| matches!(result, CompletionResult::Applied(_))),
+            "{ends}"
+        );
+        assert!(left.iter().all(|result| *result == CompletionResult::Busy), "{ends}");
         assert_eq!(committed.events, expected, "{ends}");
         let again = w.store.commit(minute(at), &completions).await.expect("commit");
         assert_eq!(again.events, 0, "{ends}: the claims are gone by then");
@@ -280,8 +285,8 @@ pub async fn a_commit_that_does_not_end_a_run_raises_nothing(w: &World) {
     let id = w.schedule().await;
     w.tell(id, recovering(NotifyOn::Both), &[]).await;
     let events = async |completion: Completion| {
-        let Committed { fates, events, .. } = w.commit(minute(3), &[completion]).await;
-        (fates[0], events)
+        let Committed { results, events, .. } = w.commit(minute(3), &[completion]).await;
+        (results[0], events)
     };
     let claim = async || {
         let job = w.manual_job(id, minute(2)).await;

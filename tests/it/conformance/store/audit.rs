@@ -12,7 +12,7 @@ use punctual::store::{
 use super::accounts::new_key;
 use super::sessions::{new_reset, new_session};
 use super::signing::new_secret;
-use super::users::{act, address, digest, hash, member, new_invitation, user};
+use super::users::{address, audit_context, digest, hash, member, new_invitation, user};
 use super::world::{World, minute};
 
 pub(super) fn everything() -> AuditQuery {
@@ -161,7 +161,7 @@ pub async fn a_new_member_is_entered_once(w: &World) {
     }
     let bob = user(w, "bob").await;
     let author = Author { actor: Actor::User(bob), ..Author::SERVICE };
-    let by_bob = AuditContext { author, ..act(w, minute(2)) };
+    let by_bob = AuditContext { author, ..audit_context(w, minute(2)) };
     for _ in 0..2 {
         w.store.accept_invitation(&by_bob, bob, bobs.digest).await.expect("accept");
         last_is(w, 5, Action::InvitationAccepted, bobs.id).await;
@@ -174,7 +174,8 @@ pub async fn a_new_member_is_entered_once(w: &World) {
         is_confirmed: false,
     };
     let invited = JoinedAccount::Invited(digest(2));
-    let made = w.store.create_user(&act(w, minute(3)), &cy, &invited).await.expect("create");
+    let made =
+        w.store.create_user(&audit_context(w, minute(3)), &cy, &invited).await.expect("create");
     assert_eq!(made, UserCreated::Created);
     last_is(w, 6, Action::InvitationAccepted, cys.id).await;
 
@@ -186,7 +187,7 @@ pub async fn a_new_member_is_entered_once(w: &World) {
         is_confirmed: false,
     };
     let new = JoinedAccount::New(Account::new(id, "dans", minute(4)));
-    w.store.create_user(&act(w, minute(4)), &dan, &new).await.expect("create");
+    w.store.create_user(&audit_context(w, minute(4)), &dan, &new).await.expect("create");
     let page = w.store.audit_log(id, &everything()).await.expect("list");
     let told: Vec<_> =
         page.entries.iter().map(|one| (one.action.clone(), one.object.clone())).collect();
@@ -206,7 +207,9 @@ async fn change_in_every_way(w: &World, user: UserId) {
     for session in [&one, &two] {
         assert!(w.store.create_session(minute(2), session).await.expect("create"));
     }
-    let end = async |at, which| w.store.end_sessions(&act(w, at), user, which).await.expect("end");
+    let end = async |at, which| {
+        w.store.end_sessions(&audit_context(w, at), user, which).await.expect("end");
+    };
     end(minute(2), SessionEnding::One(one.id)).await;
     for _ in 0..2 {
         end(minute(2), SessionEnding::All).await;
@@ -214,13 +217,22 @@ async fn change_in_every_way(w: &World, user: UserId) {
     assert!(w.store.create_reset(minute(3), &new_reset(1, user)).await.expect("create"));
     for text in ["second", "third"] {
         let hash = hash(text);
-        w.store.complete_reset(&act(w, minute(3)), digest(1), &hash).await.expect("complete");
+        w.store
+            .complete_reset(&audit_context(w, minute(3)), digest(1), &hash)
+            .await
+            .expect("complete");
     }
-    w.store.set_password(&act(w, minute(4)), user, None, &hash("fourth"), None).await.expect("set");
-    let old = w.store.set_password(&act(w, minute(4)), user, Some(1), &hash("fifth"), None).await;
+    w.store
+        .set_password(&audit_context(w, minute(4)), user, None, &hash("fourth"), None)
+        .await
+        .expect("set");
+    let old = w
+        .store
+        .set_password(&audit_context(w, minute(4)), user, Some(1), &hash("fifth"), None)
+        .await;
     assert!(!old.expect("set"), "it is another version by now");
     for (at, disabled) in [(5, true), (6, true), (7, false), (8, false)] {
-        let act = act(w, minute(at));
+        let act = audit_context(w, minute(at));
         assert!(w.store.disable_user(&act, user, disabled).await.expect("disable"));
     }
 }
@@ -256,11 +268,11 @@ pub async fn changes_without_an_account_are_entered_for_the_installation(w: &Wor
     let expected: Vec<_> = expected.iter().map(|action| action.as_str()).collect();
     assert_eq!(told_of(w, INSTALLATION, ann).await, expected);
     assert_eq!(entries(w).await.len(), 1, "no account's log has it");
-    w.store.enter_rotation(&act(w, minute(9))).await.expect("enter");
+    w.store.enter_rotation(&audit_context(w, minute(9))).await.expect("enter");
     let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
     assert_eq!(page.entries[0].action, Action::SecretsRotated.as_str());
     assert_eq!(page.entries[0].object, "test", "the key that seals");
-    w.store.enter_restoration(&act(w, minute(10))).await.expect("enter");
+    w.store.enter_restoration(&audit_context(w, minute(10))).await.expect("enter");
     let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
     assert_eq!(page.entries[0].action, Action::StoreRestored.as_str());
     assert_eq!(page.entries[0].object, minute(10).to_string(), "until when ticks are passed over");
@@ -269,7 +281,7 @@ pub async fn changes_without_an_account_are_entered_for_the_installation(w: &Wor
 pub async fn operators_are_entered_for_the_installation(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     for (at, is_operator) in [(2, true), (3, true), (4, false), (5, false)] {
-        let set = w.store.set_operator(&act(w, minute(at)), ann, is_operator).await;
+        let set = w.store.set_operator(&audit_context(w, minute(at)), ann, is_operator).await;
         assert!(set.expect("set"));
     }
     let operator = [Action::OperatorAdded, Action::OperatorRemoved].map(Action::as_str);

@@ -9,13 +9,13 @@ use punctual::domain::plan::{ChannelType, NotifyOn};
 use punctual::domain::{AccountId, ChannelId, ScheduleId, Timestamp};
 use punctual::store::{
     AuditQuery, ChannelChange, ChannelChanged, ChannelCreated, NewChannel, NewPreference,
-    PreferenceSet, SealedTable, Sealer, SharedStore, StoreErrorKind, StoredChannel, TESTS_PER_HOUR,
-    TryAllowed,
+    PreferenceSet, SealedTable, SecretCipher, SharedStore, StoreErrorKind, StoredChannel,
+    TESTS_PER_HOUR, TryAllowed,
 };
 
 use super::alerts::ONE_BY_ONE;
 use super::world::{World, minute};
-use crate::harness::keys::sealer_of;
+use crate::harness::keys::cipher_of;
 
 pub fn config(host: &str) -> ChannelConfig {
     ChannelConfig::new(format!(r#"{{"url":"https://{host}.example/hidden"}}"#))
@@ -349,7 +349,7 @@ pub fn after(at: Timestamp) -> Timestamp {
 /// `spoil` runs a statement directly on the database. `reopen` opens the store with other keys.
 pub async fn configurations_are_encrypted(
     w: &World,
-    reopen: impl AsyncFn(Sealer) -> SharedStore,
+    reopen: impl AsyncFn(SecretCipher) -> SharedStore,
     spoil: impl AsyncFn(&'static str),
 ) {
     w.store.use_keys(&[]).await.expect("a new store takes any key");
@@ -357,7 +357,7 @@ pub async fn configurations_are_encrypted(
     spoil("DELETE FROM notification_channels WHERE config LIKE '%hidden%' OR config LIKE '%http%'")
         .await;
     assert_eq!(labels(w, w.account).await.len(), 2, "nothing of it can be read");
-    let other = reopen(sealer_of(&["other"])).await;
+    let other = reopen(cipher_of(&["other"])).await;
     let read = other.channel(w.account, fine).await.expect("read").expect("there");
     assert_eq!((read.config, read.channel.label.as_str()), (None, "fine"));
     // The configuration of another channel cannot be opened here.
@@ -377,13 +377,13 @@ pub async fn configurations_are_encrypted(
     assert_eq!((claimed.channel, &claimed.config), (moved, &None), "the sender reports it");
 
     assert!(w.store.delete_channel(&w.write(minute(2)), moved).await.expect("delete"));
-    let both = reopen(sealer_of(&["new", "test"])).await;
+    let both = reopen(cipher_of(&["new", "test"])).await;
     both.use_keys(&[]).await.expect("it has both");
     let before = both.stale_secrets().await.expect("count");
     let done = both.reseal(SealedTable::Channels, [0; 16], 9).await.expect("reseal");
     assert_eq!((done.sealed, done.unreadable), (1, vec![]));
     assert_eq!(both.stale_secrets().await.expect("count"), before - 1);
-    let new = reopen(sealer_of(&["new"])).await;
+    let new = reopen(cipher_of(&["new"])).await;
     let read = new.channel(w.account, fine).await.expect("read").expect("there");
     assert_eq!(read.config, Some(config("first")));
     assert!(read.channel.verified, "nothing else has changed");

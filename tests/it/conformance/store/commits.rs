@@ -19,7 +19,7 @@ pub async fn success_and_failure_are_final(w: &World) {
         let completion = w.completion(&claimed, Some(answered(201, b"body")), end);
         let committed = w.commit(minute(3), std::slice::from_ref(&completion)).await;
         assert_eq!(
-            (committed.fates, committed.tickets),
+            (committed.results, committed.tickets),
             (vec![CompletionResult::Applied(status)], vec![])
         );
         assert_eq!(committed.failed, code.into_iter().map(|code| (0, code)).collect::<Vec<_>>());
@@ -33,7 +33,7 @@ pub async fn success_and_failure_are_final(w: &World) {
         assert_eq!(read.response_headers.as_deref(), Some(r#"{"content-type":"text/plain"}"#));
         assert_eq!((attempts.len(), attempts[0].error_code), (1, code));
         assert!(w.claim(minute(9), &[job]).await.is_empty());
-        assert_eq!(w.commit(minute(9), &[completion]).await.fates, [CompletionResult::Lost]);
+        assert_eq!(w.commit(minute(9), &[completion]).await.results, [CompletionResult::Lost]);
     }
 }
 
@@ -41,7 +41,7 @@ pub async fn a_retry_waits_for_its_time(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
     let committed = w.run(minute(1), job, AttemptEnd::Retry(failure(), minute(5))).await;
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Pending)]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Pending)]);
     assert_eq!(committed.failed, [], "it has not failed for good");
     let ticket = committed.tickets[0];
     assert_eq!((committed.tickets.len(), ticket.job, ticket.start), (1, job, minute(5)));
@@ -59,7 +59,7 @@ pub async fn without_an_attempt_left_a_retry_fails(w: &World) {
     let id = w.schedule_with(|new| new.version.definition.max_retries = 1).await;
     let job = w.manual_job(id, minute(1)).await;
     let committed = w.run(minute(1), job, AttemptEnd::Retry(failure(), minute(5))).await;
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Failed)]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Failed)]);
     assert!(committed.tickets.is_empty());
     assert_eq!(committed.failed, [(0, ErrorCode::HttpStatus)]);
     let (read, attempts) = w.job_and_attempts(job).await;
@@ -81,7 +81,7 @@ pub async fn a_lost_claim_changes_nothing(w: &World) {
         Completion { job: JobId::new(minute(1), 1), ..fine.clone() },
     ];
     let committed = w.commit(minute(2), &lost).await;
-    assert_eq!((committed.fates, committed.tickets), (vec![CompletionResult::Lost; 4], vec![]));
+    assert_eq!((committed.results, committed.tickets), (vec![CompletionResult::Lost; 4], vec![]));
     assert_eq!(w.job_and_attempts(job).await, before);
     assert_eq!(w.read(id).await.last_run_at, None);
 
@@ -91,13 +91,13 @@ pub async fn a_lost_claim_changes_nothing(w: &World) {
     w.commit(minute(2), &[closed]).await;
     let second = w.claim(minute(2), &[job]).await.remove(0);
     assert_eq!(
-        w.commit(minute(2), std::slice::from_ref(&fine)).await.fates,
+        w.commit(minute(2), std::slice::from_ref(&fine)).await.results,
         [CompletionResult::Lost]
     );
     let end = w.completion(&second, None, AttemptEnd::Succeeded);
     let committed = w.commit(minute(3), &[fine, end]).await;
     assert_eq!(
-        committed.fates,
+        committed.results,
         [CompletionResult::Lost, CompletionResult::Applied(JobStatus::Success)]
     );
 }
@@ -115,7 +115,7 @@ pub async fn the_second_end_of_a_job_is_lost(w: &World) {
     let committed = w.commit(minute(2), &batch).await;
     let (failed, success) = (JobStatus::Failed, JobStatus::Success);
     assert_eq!(
-        committed.fates,
+        committed.results,
         [
             CompletionResult::Applied(failed),
             CompletionResult::Lost,
@@ -123,9 +123,9 @@ pub async fn the_second_end_of_a_job_is_lost(w: &World) {
         ]
     );
     assert_eq!(w.status(job).await, JobStatus::Failed);
-    assert_eq!(w.commit(minute(2), &batch).await.fates, [CompletionResult::Lost; 3]);
+    assert_eq!(w.commit(minute(2), &batch).await.results, [CompletionResult::Lost; 3]);
     assert_eq!(w.read(id).await.consecutive_failures, 0);
-    assert!(w.commit(minute(2), &[]).await.fates.is_empty());
+    assert!(w.commit(minute(2), &[]).await.results.is_empty());
 }
 
 pub async fn a_lost_executor_leaves_no_response(w: &World) {
@@ -193,7 +193,7 @@ pub async fn large_responses_in_one_batch(w: &World) {
         .map(|claimed| w.completion(claimed, Some(answered(200, &body)), AttemptEnd::Succeeded))
         .collect();
     let committed = w.commit(minute(2), &batch).await;
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success); 40]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Success); 40]);
     for job in [jobs[0], jobs[39]] {
         assert_eq!(w.job(job).await.response.map(|text| text.len()), Some(65_536));
     }
@@ -302,7 +302,7 @@ pub async fn cancelled_jobs_count_nothing(w: &World) {
     let why = Failure { code: ErrorCode::Cancelled, message, retryable: false };
     let end = w.completion(&claimed, None, AttemptEnd::Failed(why));
     let committed = w.commit(minute(2).plus(Duration::from_secs(1)), &[end]).await;
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Failed)]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Failed)]);
     let read = w.read(id).await;
     assert_eq!((read.last_run_at, read.consecutive_failures), (Some(minute(1)), 1));
     assert_eq!(w.job(job).await.error_code, Some(ErrorCode::Cancelled));

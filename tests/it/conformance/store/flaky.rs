@@ -72,7 +72,7 @@ macro_rules! flaky {
                 let call = || self.inner.$name($($argument),*);
                 if self.is_told {
                     let failed = || Err(injected(stringify!($name)));
-                    return self.faults.told(stringify!($name), call(), failed).await;
+                    return self.faults.call_once(stringify!($name), call(), failed).await;
                 }
                 flaky!(@call self, stringify!($name), call $(, $settle)?)
             })*
@@ -135,7 +135,7 @@ fn claimed(lost: Claims, again: Claims) -> Claims {
 
 /// Combines two commits. The repeated call does not return tickets again: `late` finds them.
 fn committed(lost: Committed, again: Committed) -> Committed {
-    let fate = |(lost, again)| match lost {
+    let result = |(lost, again)| match lost {
         CompletionResult::Applied(_) => {
             assert_eq!(again, CompletionResult::Lost, "the first commit took effect");
             lost
@@ -143,7 +143,7 @@ fn committed(lost: Committed, again: Committed) -> Committed {
         CompletionResult::Lost | CompletionResult::Busy => again,
     };
     Committed {
-        fates: lost.fates.into_iter().zip(again.fates).map(fate).collect(),
+        results: lost.results.into_iter().zip(again.results).map(result).collect(),
         tickets: each_once(lost.tickets, again.tickets, |ticket| ticket.job),
         events: lost.events + again.events,
         failed: [lost.failed, again.failed].concat(),

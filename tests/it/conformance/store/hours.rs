@@ -7,7 +7,7 @@ use punctual::domain::hours::AccountHour;
 use punctual::domain::{AccountId, JobId, Timestamp};
 use punctual::store::{AttemptEnd, Cancelled, Claimed, Completion, CompletionResult, NewJob};
 
-use super::life::{erase_all, fill_foreign};
+use super::account_deletion::{erase_all, fill_foreign};
 use super::world::{World, failure, minute, soon, write};
 
 /// Returns the hour that begins `n` hours after the start of the world.
@@ -35,7 +35,7 @@ async fn run(w: &World, at: Timestamp, lag_ms: u64, end: AttemptEnd) {
     let claimed = claimed(w, at, lag_ms).await;
     let completion = w.completion(&claimed, None, end);
     let committed = w.commit(soon(completion.completed_at), &[completion]).await;
-    assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
+    assert!(matches!(committed.results[..], [CompletionResult::Applied(_)]), "{committed:?}");
 }
 
 pub async fn jobs_are_counted_in_the_hour_of_their_end(w: &World) {
@@ -78,18 +78,18 @@ pub async fn a_job_is_counted_once_at_its_end(w: &World) {
     let end = w.completion(&claimed, None, AttemptEnd::Succeeded);
     let other = w.completion(&claimed, None, AttemptEnd::Failed(failure()));
     let batch = [end.clone(), other.clone()];
-    let fates = w.commit(minute(71), &batch).await.fates;
+    let results = w.commit(minute(71), &batch).await.results;
     assert!(
-        matches!(fates[..], [CompletionResult::Applied(_), CompletionResult::Lost]),
-        "{fates:?}"
+        matches!(results[..], [CompletionResult::Applied(_), CompletionResult::Lost]),
+        "{results:?}"
     );
     for repeated in [&batch[..], &[end], &[other]] {
         assert!(
             w.commit(minute(72), repeated)
                 .await
-                .fates
+                .results
                 .iter()
-                .all(|fate| *fate == CompletionResult::Lost)
+                .all(|result| *result == CompletionResult::Lost)
         );
     }
     // The lag is that of the first attempt.
@@ -197,9 +197,9 @@ pub async fn of_many_batches_at_once_each_job_is_counted(w: &World) {
         let store = w.store.clone();
         ends.push(w.spawn(async move {
             while !batch.is_empty() {
-                let fates = store.commit(minute(2), &batch).await.expect("commit").fates;
-                let mut fates = fates.into_iter();
-                batch.retain(|_| fates.next() == Some(CompletionResult::Busy));
+                let results = store.commit(minute(2), &batch).await.expect("commit").results;
+                let mut results = results.into_iter();
+                batch.retain(|_| results.next() == Some(CompletionResult::Busy));
             }
         }));
     }

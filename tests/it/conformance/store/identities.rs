@@ -6,7 +6,7 @@ use punctual::store::{
 };
 
 use super::sessions::{new_reset, new_session};
-use super::users::{act, address, digest, hash, member, new_invitation, user};
+use super::users::{address, audit_context, digest, hash, member, new_invitation, user};
 use super::world::{World, minute};
 
 fn identity(subject: &str) -> Identity {
@@ -25,20 +25,20 @@ async fn create(
     joins: JoinedAccount,
 ) -> (UserId, UserCreated) {
     let new = new_user(w, name);
-    let context = act(w, minute(1));
+    let context = audit_context(w, minute(1));
     let created = w.store.create_identity_user(&context, &new, &identity(subject), &joins).await;
     (new.id, created.expect("create"))
 }
 
 async fn link(w: &World, user: UserId, subject: &str) -> IdentityLink {
-    let context = act(w, minute(2));
+    let context = audit_context(w, minute(2));
     w.store.link_identity(&context, user, &identity(subject)).await.expect("link")
 }
 
 /// Returns a new user whose address is confirmed.
 async fn confirmed(w: &World, name: &str) -> UserId {
     let user = user(w, name).await;
-    assert!(w.store.confirm_email(&act(w, minute(1)), user).await.expect("confirm"));
+    assert!(w.store.confirm_email(&audit_context(w, minute(1)), user).await.expect("confirm"));
     user
 }
 
@@ -60,7 +60,7 @@ pub async fn one_belongs_to_one_user(w: &World) {
     }
     let elsewhere = Identity { issuer: "https://other.example".into(), ..identity("1") };
     assert_eq!(owner(w, &elsewhere).await, None, "another provider has other people");
-    let linked = w.store.link_identity(&act(w, minute(2)), ann, &elsewhere).await;
+    let linked = w.store.link_identity(&audit_context(w, minute(2)), ann, &elsewhere).await;
     assert_eq!(linked.expect("link"), IdentityLink::Linked);
     let read = w.store.identity_user(&identity("1")).await.expect("read");
     assert_eq!(read, w.store.user(ann).await.expect("read"));
@@ -72,12 +72,12 @@ pub async fn only_a_confirmed_address_is_linked(w: &World) {
     assert_eq!((since().await, link(w, ann, "1").await), (None, IdentityLink::Unconfirmed));
     assert_eq!(owner(w, &identity("1")).await, None);
     for at in [3, 4] {
-        assert!(w.store.confirm_email(&act(w, minute(at)), ann).await.expect("confirm"));
+        assert!(w.store.confirm_email(&audit_context(w, minute(at)), ann).await.expect("confirm"));
         assert_eq!(since().await, Some(minute(3)), "repeating changes nothing");
     }
     assert_eq!(link(w, ann, "1").await, IdentityLink::Linked);
     let unknown = UserId::new(minute(0), 99);
-    assert!(!w.store.confirm_email(&act(w, minute(5)), unknown).await.expect("confirm"));
+    assert!(!w.store.confirm_email(&audit_context(w, minute(5)), unknown).await.expect("confirm"));
 }
 
 /// The links of invitations and resets are sent to the address.
@@ -86,11 +86,12 @@ pub async fn mailed_links_confirm_the_address(w: &World) {
     let since =
         async |user| w.store.user(user).await.expect("read").expect("a user").email_confirmed_at;
     assert!(w.store.create_reset(minute(0), &new_reset(1, ann)).await.expect("create"));
-    let reset = w.store.complete_reset(&act(w, minute(2)), digest(1), &hash("new")).await;
+    let reset = w.store.complete_reset(&audit_context(w, minute(2)), digest(1), &hash("new")).await;
     assert_eq!((reset.expect("complete"), since(ann).await), (Some(ann), Some(minute(2))));
     let invitation = new_invitation(2, "bob");
     assert!(w.store.create_invitation(&w.write(minute(0)), &invitation).await.expect("create"));
-    let joined = w.store.accept_invitation(&act(w, minute(3)), bob, invitation.digest).await;
+    let joined =
+        w.store.accept_invitation(&audit_context(w, minute(3)), bob, invitation.digest).await;
     assert_eq!((joined.expect("accept"), since(bob).await), (Some(w.account), Some(minute(3))));
 }
 
@@ -100,19 +101,23 @@ pub async fn unlinking_ends_the_sessions(w: &World) {
     for (number, at) in [(3, 3), (4, 4)] {
         let session = new_session(number, ann);
         assert!(w.store.create_session(minute(0), &session).await.expect("create"));
-        assert!(w.store.unlink_identities(&act(w, minute(at)), ann).await.expect("unlink"));
+        assert!(
+            w.store.unlink_identities(&audit_context(w, minute(at)), ann).await.expect("unlink")
+        );
         assert_eq!(owner(w, &identity("1")).await, None);
         let found = w.store.session(session.digest, minute(2)).await.expect("read");
         assert_eq!(found.is_some(), at == 4, "repeating changes nothing");
     }
     let unknown = UserId::new(minute(0), 99);
-    assert!(!w.store.unlink_identities(&act(w, minute(5)), unknown).await.expect("unlink"));
+    assert!(
+        !w.store.unlink_identities(&audit_context(w, minute(5)), unknown).await.expect("unlink")
+    );
     assert_eq!(link(w, ann, "2").await, IdentityLink::Linked);
 }
 
 pub async fn a_link_is_entered_once_in_every_account_of_the_user(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
-    assert!(w.store.confirm_email(&act(w, minute(1)), ann).await.expect("confirm"));
+    assert!(w.store.confirm_email(&audit_context(w, minute(1)), ann).await.expect("confirm"));
     for _ in 0..2 {
         assert_eq!(link(w, ann, "1").await, IdentityLink::Linked);
     }
@@ -166,7 +171,7 @@ pub async fn a_new_user_joins_all_accounts_that_have_invited_the_address(w: &Wor
     let open = w.store.invitations(w.account, minute(1)).await.expect("list");
     let open: Vec<_> = open.iter().map(|one| one.email.as_str()).collect();
     assert_eq!(open, ["bob@example.com"], "the used one is gone");
-    let context = act(w, minute(10));
+    let context = audit_context(w, minute(10));
     let (new, subject) = (new_user(w, "bob"), identity("2"));
     let late =
         w.store.create_identity_user(&context, &new, &subject, &JoinedAccount::InvitedByAddress);

@@ -4,6 +4,7 @@
 //! once without and once with faults. One line at the end adds an adapter. Tests of one adapter
 //! alone are in the file or folder of its name.
 
+mod account_deletion;
 mod accounts;
 mod alert_histories;
 mod alerts;
@@ -12,7 +13,7 @@ mod changes;
 mod channels;
 mod claims;
 mod commits;
-mod damage;
+mod damaged_rows;
 mod deliveries;
 mod dropped;
 mod firing;
@@ -24,7 +25,6 @@ mod incidents;
 mod job_lists;
 mod jobs;
 mod leadership;
-mod life;
 mod months;
 mod moved;
 mod overlap;
@@ -413,7 +413,7 @@ macro_rules! every_case {
             alert_histories {
                 whatever_happens_every_event_is_reported_or_recorded,
             }
-            life {
+            account_deletion {
                 a_deleted_account_is_unusable_at_once,
                 its_attempts_are_to_be_aborted_until_it_is_gone,
                 its_rows_are_removed_in_small_batches,

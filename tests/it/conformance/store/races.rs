@@ -100,11 +100,11 @@ pub async fn a_cancel_and_an_end_agree(w: &World) {
         let (store, write) = (w.store.clone(), w.write(minute(2)));
         let user = w.spawn(async move { store.cancel_job(&write, job).await });
         // The cancellation may hold the job's row: then the end is committed again, as executors do.
-        let mut fates = w.commit(minute(2), std::slice::from_ref(&end)).await.fates;
-        while fates == [CompletionResult::Busy] {
-            fates = w.commit(minute(2), std::slice::from_ref(&end)).await.fates;
+        let mut results = w.commit(minute(2), std::slice::from_ref(&end)).await.results;
+        while results == [CompletionResult::Busy] {
+            results = w.commit(minute(2), std::slice::from_ref(&end)).await.results;
         }
-        assert_eq!(fates, [CompletionResult::Applied(JobStatus::Success)]);
+        assert_eq!(results, [CompletionResult::Applied(JobStatus::Success)]);
         let cancelled = user.await.expect("cancel");
         assert!(matches!(cancelled, Cancelled::Done(_) | Cancelled::Finished));
         assert_eq!(w.status(job).await, JobStatus::Success, "final");

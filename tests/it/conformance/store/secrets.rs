@@ -8,11 +8,11 @@ use punctual::domain::secret_key::SecretKey;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::runtime::Random;
 use punctual::store::{
-    Claims, Reservation, Reserved, SealedTable, Sealer, SharedStore, StoreErrorKind,
+    Claims, Reservation, Reserved, SealedTable, SecretCipher, SharedStore, StoreErrorKind,
 };
 
 use super::world::{World, definition, every_job, every_schedule, minute};
-use crate::harness::keys::{sealer, sealer_of};
+use crate::harness::keys::{cipher, cipher_of};
 
 const BOTH: UnreadableFields = UnreadableFields { body: true, headers: true };
 
@@ -122,14 +122,14 @@ pub async fn plain_secrets_are_read_and_sealed(w: &World, spoil: impl AsyncFn(&'
 }
 
 /// `reopen` opens the same store with other keys.
-pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedStore) {
+pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(SecretCipher) -> SharedStore) {
     w.store.use_keys(&[]).await.expect("a new store takes any key");
     let mut ids = Vec::new();
     for _ in 0..5 {
         ids.push(w.schedule().await);
     }
     keep_an_answer(w).await;
-    let both = reopen(sealer_of(&["new", "test"])).await;
+    let both = reopen(cipher_of(&["new", "test"])).await;
     both.use_keys(&[]).await.expect("it has both");
     let keys = async |store: &SharedStore| {
         let proofs = store.key_proofs().await.expect("read");
@@ -155,10 +155,10 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(Sealer) -> SharedS
     assert_eq!(both.forget_keys(false).await.expect("forgotten"), ["test"]);
     assert_eq!(keys(&both).await, ["new"]);
 
-    let new = reopen(sealer_of(&["new"])).await;
+    let new = reopen(cipher_of(&["new"])).await;
     new.use_keys(&[]).await.expect("the old one is not needed any more");
     assert_eq!(reserve(&new, w).await, said());
-    let old = reopen(sealer()).await;
+    let old = reopen(cipher()).await;
     assert_eq!(reserve(&old, w).await, Reserved::Yours, "an answer that does not open is lost");
     for id in ids {
         let schedule = new.schedule(w.account, id).await.expect("read").expect("a schedule");
@@ -179,7 +179,7 @@ async fn reseal_all(store: &SharedStore) -> Vec<AccountId> {
 /// Unreadable rows are reported. The old keys are kept until an operator abandons those rows.
 pub async fn lost_rows_keep_the_keys_until_abandoned(
     w: &World,
-    reopen: impl AsyncFn(Sealer) -> SharedStore,
+    reopen: impl AsyncFn(SecretCipher) -> SharedStore,
     spoil: impl AsyncFn(&'static str),
 ) {
     w.store.use_keys(&[]).await.expect("a new store takes any key");
@@ -189,14 +189,14 @@ pub async fn lost_rows_keep_the_keys_until_abandoned(
          WHERE timezone = 'lost'",
     )
     .await;
-    let both = reopen(sealer_of(&["new", "test"])).await;
+    let both = reopen(cipher_of(&["new", "test"])).await;
     both.use_keys(&[]).await.expect("it has both");
     assert_eq!(both.forget_keys(true).await.expect("asked"), [""; 0], "others can be opened");
     assert_eq!(reseal_all(&both).await, [w.account]);
     assert_eq!(both.stale_secrets().await.expect("count"), 1);
     assert_eq!(both.forget_keys(false).await.expect("asked"), [""; 0], "that row may need it");
     assert_eq!(both.forget_keys(true).await.expect("forgotten"), ["test"]);
-    let new = reopen(sealer_of(&["new"])).await;
+    let new = reopen(cipher_of(&["new"])).await;
     new.use_keys(&[]).await.expect("the old one is not needed any more");
     let schedule = new.schedule(w.account, fine).await.expect("read").expect("a schedule");
     assert_eq!(schedule.definition, definition());
@@ -207,13 +207,13 @@ pub async fn lost_rows_keep_the_keys_until_abandoned(
 /// is unreadable here, but not lost.
 pub async fn rows_that_are_written_meanwhile_keep_the_keys(
     w: &World,
-    reopen: impl AsyncFn(Sealer) -> SharedStore,
+    reopen: impl AsyncFn(SecretCipher) -> SharedStore,
     abandon: bool,
 ) {
     w.store.use_keys(&[]).await.expect("a new store takes any key");
-    let both = reopen(sealer_of(&["new", "test"])).await;
+    let both = reopen(cipher_of(&["new", "test"])).await;
     both.use_keys(&[]).await.expect("it has both");
-    let newer = reopen(sealer_of(&["newer", "new", "test"])).await;
+    let newer = reopen(cipher_of(&["newer", "new", "test"])).await;
     newer.use_keys(&[]).await.expect("it has all");
     assert_eq!(reseal_all(&both).await, []);
     assert_eq!(both.stale_secrets().await.expect("count"), 0);
@@ -225,13 +225,13 @@ pub async fn rows_that_are_written_meanwhile_keep_the_keys(
 /// A store rejects keys that cannot open its contents.
 pub async fn a_missing_or_wrong_key_is_refused(
     w: &World,
-    reopen: impl AsyncFn(Sealer) -> SharedStore,
+    reopen: impl AsyncFn(SecretCipher) -> SharedStore,
 ) {
     w.store.use_keys(&[]).await.expect("a new store takes any key");
     let id = w.schedule().await;
-    let missing = reopen(sealer_of(&["other"])).await;
+    let missing = reopen(cipher_of(&["other"])).await;
     let wrong = SecretKey { id: "test".into(), key: [99; 32].into() };
-    let wrong = reopen(Sealer::new(&wrong, &[], Random::seeded(1))).await;
+    let wrong = reopen(SecretCipher::new(&wrong, &[], Random::seeded(1))).await;
     for (store, says) in [(missing, "which is missing"), (wrong, "another key of the id \"test\"")]
     {
         let error = store.use_keys(&[]).await.expect_err(says);
@@ -244,11 +244,11 @@ pub async fn a_missing_or_wrong_key_is_refused(
         let done = store.reseal(SealedTable::Versions, [0; 16], 9).await.expect("looked at");
         assert_eq!(done.sealed, 0);
     }
-    let same = reopen(sealer()).await;
+    let same = reopen(cipher()).await;
     same.use_keys(&[]).await.expect("the same key");
     assert_eq!(w.store.key_proofs().await.expect("read").len(), 1, "no other was noted");
     // The proof of another store is accepted only with the same keys.
-    let others = reopen(sealer_of(&["test", "far"])).await;
+    let others = reopen(cipher_of(&["test", "far"])).await;
     let mut proof = w.store.key_proofs().await.expect("read");
     others.use_keys(&proof).await.expect("known");
     proof[0].id = "far".into();
@@ -259,14 +259,14 @@ pub async fn a_missing_or_wrong_key_is_refused(
 /// Several replicas start for the first time with different keys. One of them wins.
 pub async fn of_different_first_keys_one_is_taken(
     w: &World,
-    reopen: impl AsyncFn(Sealer) -> SharedStore,
+    reopen: impl AsyncFn(SecretCipher) -> SharedStore,
 ) {
     let same_id = SecretKey { id: "a".into(), key: [99; 32].into() };
-    let sealers =
-        [sealer_of(&["a"]), sealer_of(&["b"]), Sealer::new(&same_id, &[], Random::seeded(1))];
+    let ciphers =
+        [cipher_of(&["a"]), cipher_of(&["b"]), SecretCipher::new(&same_id, &[], Random::seeded(1))];
     let mut begins = Vec::new();
-    for sealer in sealers {
-        let store = reopen(sealer).await;
+    for cipher in ciphers {
+        let store = reopen(cipher).await;
         begins.push(w.spawn(async move { store.use_keys(&[]).await }));
     }
     let mut begun = 0;

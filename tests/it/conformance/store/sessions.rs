@@ -2,7 +2,7 @@ use punctual::domain::user::TimeDisplay;
 use punctual::domain::{ResetId, SessionId, Timestamp, UserId};
 use punctual::store::{NewReset, NewSession, Session, SessionEnding};
 
-use super::users::{act, address, digest, hash, new_invitation, user};
+use super::users::{address, audit_context, digest, hash, new_invitation, user};
 use super::world::{World, minute};
 
 /// Returns a session that expires after 10 minutes and ends after 30.
@@ -75,7 +75,7 @@ pub async fn none_is_made_by_an_old_password(w: &World) {
     let ann = user(w, "ann").await;
     assert!(
         w.store
-            .set_password(&act(w, minute(1)), ann, None, &hash("second"), None)
+            .set_password(&audit_context(w, minute(1)), ann, None, &hash("second"), None)
             .await
             .expect("set")
     );
@@ -98,7 +98,7 @@ pub async fn they_end_one_or_all(w: &World) {
     };
     let id = |number| SessionId::new(minute(0), number);
     let end = async |user, which| {
-        w.store.end_sessions(&act(w, minute(2)), user, which).await.expect("end");
+        w.store.end_sessions(&audit_context(w, minute(2)), user, which).await.expect("end");
     };
     assert_eq!(left().await, [4, 3, 2, 1].map(id));
     end(ann, SessionEnding::One(id(3))).await;
@@ -118,7 +118,10 @@ pub async fn a_reset_sets_the_password_once(w: &World) {
     assert!(w.store.create_reset(minute(1), &new_reset(7, ann)).await.expect("create"));
     assert_eq!(w.store.reset(digest(7), minute(2)).await.expect("read"), Some(ann));
     let complete = async |text: &str| {
-        w.store.complete_reset(&act(w, minute(2)), digest(7), &hash(text)).await.expect("complete")
+        w.store
+            .complete_reset(&audit_context(w, minute(2)), digest(7), &hash(text))
+            .await
+            .expect("complete")
     };
     assert_eq!(complete("second").await, Some(ann));
     assert_eq!(complete("third").await, None);
@@ -136,7 +139,8 @@ pub async fn a_reset_expires_and_is_replaced(w: &World) {
     assert_eq!(read(1, minute(2)).await, None);
     assert_eq!(read(2, minute(9)).await, Some(ann));
     assert_eq!(read(2, minute(10)).await, None);
-    let late = w.store.complete_reset(&act(w, minute(10)), digest(2), &hash("second")).await;
+    let late =
+        w.store.complete_reset(&audit_context(w, minute(10)), digest(2), &hash("second")).await;
     assert_eq!(late.expect("complete"), None);
     let none = new_reset(3, UserId::new(minute(0), 99));
     assert!(!w.store.create_reset(minute(1), &none).await.expect("create"));

@@ -8,7 +8,7 @@ use punctual::store::{
     TriggerResult, UserCreated,
 };
 
-use super::users::{act, address, hash};
+use super::users::{address, audit_context, hash};
 use super::world::{World, definition, minute};
 
 fn secret(byte: u8) -> SigningSecret {
@@ -78,7 +78,8 @@ pub async fn an_account_has_one_from_the_beginning(w: &World) {
         password: hash("x"),
         is_confirmed: false,
     };
-    let made = w.store.create_user(&act(w, minute(4)), &dan, &JoinedAccount::New(account)).await;
+    let made =
+        w.store.create_user(&audit_context(w, minute(4)), &dan, &JoinedAccount::New(account)).await;
     assert_eq!(made.expect("create"), UserCreated::Created);
     first(w, id).await;
 }

@@ -18,8 +18,8 @@ use tokio::time::timeout;
 
 use super::world::{Home, World, answered, minute, soon, write};
 use super::{audit, channels, secrets, signing};
-use super::{damage, moved};
-use crate::harness::keys::{sealer, sealer_of};
+use super::{damaged_rows, moved};
+use crate::harness::keys::{cipher, cipher_of};
 
 /// Opens a migrated store in its own folder.
 pub async fn open() -> (SharedStore, Home) {
@@ -29,7 +29,7 @@ pub async fn open() -> (SharedStore, Home) {
 }
 
 async fn opened(path: &Path) -> SqliteStore {
-    let store = SqliteStore::open(&SqliteSettings::new(path), &sealer()).await.expect("open");
+    let store = SqliteStore::open(&SqliteSettings::new(path), &cipher()).await.expect("open");
     store.migrate().await.expect("migrate");
     store
 }
@@ -73,8 +73,8 @@ async fn migrating_again_or_at_the_same_time_is_fine() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let stores = [
-        SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open"),
-        SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open"),
+        SqliteStore::open(&SqliteSettings::new(&path), &cipher()).await.expect("open"),
+        SqliteStore::open(&SqliteSettings::new(&path), &cipher()).await.expect("open"),
     ];
     let error = stores[0].check_version().await.expect_err("not set up");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
@@ -116,7 +116,7 @@ async fn an_older_server_must_stop_before_an_incompatible_migration() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let open =
-        async || SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await.expect("open");
+        async || SqliteStore::open(&SqliteSettings::new(&path), &cipher()).await.expect("open");
     let (server, command) = (open().await, open().await);
     let mut beside = beside(&path).await;
     let known = punctual::store::migrations::sqlite();
@@ -170,7 +170,7 @@ async fn a_file_that_is_no_store_is_refused_with_its_path() {
         (file("text", &[b'x'; 5_000]), StoreErrorKind::Corrupt, "not an SQLite database"),
         (file("damaged.db", &damaged), StoreErrorKind::Corrupt, "damaged"),
     ] {
-        let Err(error) = SqliteStore::open(&SqliteSettings::new(&path), &sealer()).await else {
+        let Err(error) = SqliteStore::open(&SqliteSettings::new(&path), &cipher()).await else {
             panic!("{} can be opened", path.display());
         };
         assert_eq!(error.kind(), kind, "{error}");
@@ -205,7 +205,7 @@ async fn acknowledged_writes_survive_the_death_of_the_process() {
     std::fs::copy(&path, &after).expect("copy");
     std::fs::copy(folder.path().join("store.db-wal"), folder.path().join("after.db-wal"))
         .expect("copy the log");
-    let survivor = SqliteStore::open(&SqliteSettings::new(&after), &sealer()).await.expect("open");
+    let survivor = SqliteStore::open(&SqliteSettings::new(&after), &cipher()).await.expect("open");
     survivor.check_version().await.expect("set up");
     assert_eq!(survivor.accounts().await.expect("list").len(), 20);
 }
@@ -231,7 +231,7 @@ async fn a_full_store_reports_it_and_recovers() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let settings = SqliteSettings { max_bytes: Some(1_000_000), ..SqliteSettings::new(&path) };
-    let store = SqliteStore::open(&settings, &sealer()).await.expect("open");
+    let store = SqliteStore::open(&settings, &cipher()).await.expect("open");
     store.migrate().await.expect("migrate");
     let store: SharedStore = Arc::new(store);
     let world = World::new((store.clone(), Box::new(()))).await;
@@ -269,7 +269,7 @@ async fn a_full_store_reports_it_and_recovers() {
         end: AttemptEnd::Succeeded,
     };
     let committed = store.commit(minute(2), &[completion]).await.expect("commit");
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success)]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Success)]);
 }
 
 #[tokio::test]
@@ -302,7 +302,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     }
     assert_eq!(world.read(id).await.last_run_at, None);
     let committed = world.commit(minute(2), &[batch[0].clone(), batch[2].clone()]).await;
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success); 2]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Success); 2]);
     let error = world.store.commit(minute(2), &batch[1..2]).await.expect_err("a bad row");
     assert_eq!(error.kind(), StoreErrorKind::Rejected);
 }
@@ -313,8 +313,8 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let path = folder.path().join("store.db");
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
     let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
-    damage::a_damaged_version_fails_its_job_alone(&world, spoil).await;
-    damage::a_damaged_schedule_is_no_candidate(&world, spoil).await;
+    damaged_rows::a_damaged_version_fails_its_job_alone(&world, spoil).await;
+    damaged_rows::a_damaged_schedule_is_no_candidate(&world, spoil).await;
     let [fine, damaged] = [world.schedule().await, world.schedule().await];
     let firings = [world.firing(damaged).await, world.firing(fine).await];
     // First a number that is out of range, then bytes that are not a text.
@@ -365,8 +365,8 @@ async fn keys_are_changed_and_checked() {
         let path = folder.path().join(format!("{case}.db"));
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
         let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
-        let reopen = async |sealer| {
-            let store = SqliteStore::open(&SqliteSettings::new(&path), &sealer).await;
+        let reopen = async |cipher| {
+            let store = SqliteStore::open(&SqliteSettings::new(&path), &cipher).await;
             let store: SharedStore = Arc::new(store.expect("open"));
             store
         };
@@ -399,7 +399,7 @@ async fn secrets_are_looked_for_beside_the_writer() {
     world.store.use_keys(&[]).await.expect("noted");
     world.schedule().await;
     let settings = SqliteSettings::new(&path);
-    let both = SqliteStore::open(&settings, &sealer_of(&["new", "test"])).await.expect("open");
+    let both = SqliteStore::open(&settings, &cipher_of(&["new", "test"])).await.expect("open");
     both.use_keys(&[]).await.expect("noted");
     let mut beside = beside(&path).await;
     execute(&mut beside, "BEGIN IMMEDIATE").await;
@@ -418,13 +418,13 @@ async fn secrets_are_looked_for_beside_the_writer() {
 }
 
 #[tokio::test]
-async fn damaged_jobs_do_not_stop_the_sweep() {
+async fn damaged_jobs_do_not_stop_the_job_rescuer() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
     let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
-    damage::damaged_jobs_do_not_stop_the_sweep(&world, spoil).await;
-    damage::damaged_rows_stop_no_alerts(&world, spoil).await;
+    damaged_rows::damaged_jobs_do_not_stop_the_job_rescuer(&world, spoil).await;
+    damaged_rows::damaged_rows_stop_no_alerts(&world, spoil).await;
 }
 
 #[tokio::test]

@@ -25,8 +25,8 @@ fn new_user(number: u128, name: &str) -> NewUser {
     NewUser { id, email: address(name), password: hash("first"), is_confirmed: false }
 }
 
-/// Returns an act of the service without an account.
-pub fn act(w: &World, now: Timestamp) -> AuditContext {
+/// Returns the audit context of the service, without an account.
+pub fn audit_context(w: &World, now: Timestamp) -> AuditContext {
     let WriteContext { now, author, entry, .. } = w.write(now);
     AuditContext { now, author, entry }
 }
@@ -38,7 +38,8 @@ pub async fn user(w: &World, name: &str) -> UserId {
 
 async fn join(w: &World, name: &str, joins: JoinedAccount) -> UserId {
     let new = new_user(w.random.bits(), name);
-    let created = w.store.create_user(&act(w, minute(0)), &new, &joins).await.expect("create");
+    let created =
+        w.store.create_user(&audit_context(w, minute(0)), &new, &joins).await.expect("create");
     assert_eq!(created, UserCreated::Created);
     new.id
 }
@@ -72,14 +73,14 @@ pub async fn addresses_are_unique(w: &World) {
     let ann = new_user(1, "ann");
     let made = w
         .store
-        .create_user(&act(w, minute(3)), &ann, &JoinedAccount::Nothing)
+        .create_user(&audit_context(w, minute(3)), &ann, &JoinedAccount::Nothing)
         .await
         .expect("create");
     assert_eq!(made, UserCreated::Created);
     let again = new_user(2, "ann");
     let again = w
         .store
-        .create_user(&act(w, minute(4)), &again, &JoinedAccount::Nothing)
+        .create_user(&audit_context(w, minute(4)), &again, &JoinedAccount::Nothing)
         .await
         .expect("create");
     assert_eq!(again, UserCreated::EmailTaken);
@@ -104,7 +105,8 @@ pub async fn a_new_user_and_its_account_are_all_or_nothing(w: &World) {
         (JoinedAccount::Invited(digest(1)), UserCreated::NoSuchInvitation),
     ] {
         let new = new_user(1, "ann");
-        let outcome = w.store.create_user(&act(w, minute(0)), &new, &joins).await.expect("create");
+        let outcome =
+            w.store.create_user(&audit_context(w, minute(0)), &new, &joins).await.expect("create");
         assert_eq!(outcome, refused);
         assert_eq!(w.store.user(new.id).await.expect("read"), None);
     }
@@ -115,7 +117,7 @@ pub async fn a_new_user_and_its_account_are_all_or_nothing(w: &World) {
     let bob = new_user(2, "ann");
     let taken = w
         .store
-        .create_user(&act(w, minute(0)), &bob, &JoinedAccount::New(account(9, "newer")))
+        .create_user(&audit_context(w, minute(0)), &bob, &JoinedAccount::New(account(9, "newer")))
         .await;
     assert_eq!(taken.expect("create"), UserCreated::EmailTaken);
     assert_eq!(w.store.account(account(9, "").id).await.expect("read"), None);
@@ -131,7 +133,7 @@ pub async fn a_changed_password_ends_sessions_and_resets(w: &World) {
     let keep = Some(new_session(2, ann).id);
     assert!(
         w.store
-            .set_password(&act(w, minute(1)), ann, None, &hash("second"), keep)
+            .set_password(&audit_context(w, minute(1)), ann, None, &hash("second"), keep)
             .await
             .expect("set")
     );
@@ -142,7 +144,10 @@ pub async fn a_changed_password_ends_sessions_and_resets(w: &World) {
     assert_eq!(w.store.reset(digest(1), minute(1)).await.expect("read"), None);
     let none = UserId::new(minute(0), 99);
     assert!(
-        !w.store.set_password(&act(w, minute(1)), none, None, &hash("x"), None).await.expect("set")
+        !w.store
+            .set_password(&audit_context(w, minute(1)), none, None, &hash("x"), None)
+            .await
+            .expect("set")
     );
 }
 
@@ -152,18 +157,23 @@ pub async fn a_password_is_hashed_again_only_while_it_is_the_same(w: &World) {
     let first = read().await.password_version;
     w.store.rehash_password(ann, first, &hash("stronger")).await.expect("hash");
     assert_eq!((read().await.password, read().await.password_version), (hash("stronger"), first));
-    w.store.set_password(&act(w, minute(1)), ann, None, &hash("second"), None).await.expect("set");
+    w.store
+        .set_password(&audit_context(w, minute(1)), ann, None, &hash("second"), None)
+        .await
+        .expect("set");
     assert!(read().await.password_version > first);
     w.store.rehash_password(ann, first, &hash("late")).await.expect("hash");
     assert_eq!(read().await.password, hash("second"));
-    let late =
-        w.store.set_password(&act(w, minute(1)), ann, Some(first), &hash("late"), None).await;
+    let late = w
+        .store
+        .set_password(&audit_context(w, minute(1)), ann, Some(first), &hash("late"), None)
+        .await;
     assert!(!late.expect("set"), "the verified password was replaced meanwhile");
     assert_eq!(read().await.password, hash("second"));
     let present = Some(read().await.password_version);
     assert!(
         w.store
-            .set_password(&act(w, minute(1)), ann, present, &hash("third"), None)
+            .set_password(&audit_context(w, minute(1)), ann, present, &hash("third"), None)
             .await
             .expect("set")
     );
@@ -181,7 +191,7 @@ pub async fn sessions_know_that_their_user_is_an_operator(w: &World) {
     };
     assert_eq!(since().await, None);
     for at in [2, 3] {
-        assert!(w.store.set_operator(&act(w, minute(at)), ann, true).await.expect("set"));
+        assert!(w.store.set_operator(&audit_context(w, minute(at)), ann, true).await.expect("set"));
         assert_eq!(since().await, Some(minute(2)), "repeating changes nothing");
     }
     assert_eq!(
@@ -189,11 +199,13 @@ pub async fn sessions_know_that_their_user_is_an_operator(w: &World) {
         since().await
     );
     for at in [4, 5] {
-        assert!(w.store.set_operator(&act(w, minute(at)), ann, false).await.expect("set"));
+        assert!(
+            w.store.set_operator(&audit_context(w, minute(at)), ann, false).await.expect("set")
+        );
         assert_eq!(since().await, None);
     }
     let unknown = UserId::new(minute(0), 9);
-    assert!(!w.store.set_operator(&act(w, minute(6)), unknown, true).await.expect("set"));
+    assert!(!w.store.set_operator(&audit_context(w, minute(6)), unknown, true).await.expect("set"));
 }
 
 pub async fn all_sessions_of_a_user_have_the_display_of_times(w: &World) {
@@ -209,7 +221,7 @@ pub async fn all_sessions_of_a_user_have_the_display_of_times(w: &World) {
     let browser = TimeDisplay::default();
     let in_utc = TimeDisplay { zone: Some(Tz::UTC), has_12_hour_clock: true };
     for (at, display) in [(2, berlin), (3, berlin), (4, in_utc), (5, browser)] {
-        let set = w.store.set_time_display(&act(w, minute(at)), ann, display).await;
+        let set = w.store.set_time_display(&audit_context(w, minute(at)), ann, display).await;
         assert!(set.expect("set"));
         assert_eq!((told(1).await, told(2).await, told(3).await), (display, display, browser));
         assert_eq!(w.store.sessions(ann, minute(1)).await.expect("read")[0].time_display, display);
@@ -219,15 +231,20 @@ pub async fn all_sessions_of_a_user_have_the_display_of_times(w: &World) {
     let entered = log.iter().filter(|entry| entry.action == action);
     assert_eq!(entered.count(), 3, "a repeated call changes nothing");
     let unknown = UserId::new(minute(0), 9);
-    assert!(!w.store.set_time_display(&act(w, minute(6)), unknown, in_utc).await.expect("set"));
+    assert!(
+        !w.store
+            .set_time_display(&audit_context(w, minute(6)), unknown, in_utc)
+            .await
+            .expect("set")
+    );
 }
 
 pub async fn a_disabled_user_is_out_at_once(w: &World) {
     let ann = member(w, "ann", Role::Owner).await;
     w.store.create_session(minute(0), &new_session(1, ann)).await.expect("create");
     w.store.create_reset(minute(0), &new_reset(1, ann)).await.expect("create");
-    assert!(w.store.disable_user(&act(w, minute(1)), ann, true).await.expect("disable"));
-    assert!(w.store.disable_user(&act(w, minute(2)), ann, true).await.expect("disable"));
+    assert!(w.store.disable_user(&audit_context(w, minute(1)), ann, true).await.expect("disable"));
+    assert!(w.store.disable_user(&audit_context(w, minute(2)), ann, true).await.expect("disable"));
     let read = w.store.user(ann).await.expect("read").expect("a user");
     assert_eq!(read.disabled_at, Some(minute(1)));
     assert!(w.store.session(digest(1), minute(1)).await.expect("read").is_none());
@@ -235,12 +252,12 @@ pub async fn a_disabled_user_is_out_at_once(w: &World) {
     assert_eq!(w.store.role(w.account, ann).await.expect("read"), None);
     assert!(!w.store.create_session(minute(2), &new_session(2, ann)).await.expect("create"));
     assert!(!w.store.create_reset(minute(2), &new_reset(2, ann)).await.expect("create"));
-    assert!(w.store.disable_user(&act(w, minute(3)), ann, false).await.expect("enable"));
+    assert!(w.store.disable_user(&audit_context(w, minute(3)), ann, false).await.expect("enable"));
     assert_eq!(w.store.role(w.account, ann).await.expect("read"), Some(Role::Owner));
     assert!(w.store.create_session(minute(3), &new_session(3, ann)).await.expect("create"));
     assert!(
         !w.store
-            .disable_user(&act(w, minute(3)), UserId::new(minute(0), 9), false)
+            .disable_user(&audit_context(w, minute(3)), UserId::new(minute(0), 9), false)
             .await
             .expect("enable")
     );
@@ -285,10 +302,10 @@ pub async fn an_account_keeps_an_owner(w: &World) {
     assert_eq!(change(w, ann, MemberChange::Set(Role::Viewer)).await, MemberChanged::Done);
     assert_eq!(change(w, bob, MemberChange::Remove).await, MemberChanged::LastOwner);
     assert_eq!(change(w, ann, MemberChange::Set(Role::Owner)).await, MemberChanged::Done);
-    assert!(w.store.disable_user(&act(w, minute(1)), ann, true).await.expect("disable"));
+    assert!(w.store.disable_user(&audit_context(w, minute(1)), ann, true).await.expect("disable"));
     let left = change(w, bob, MemberChange::Remove).await;
     assert_eq!(left, MemberChanged::LastOwner, "a disabled owner does not count");
-    assert!(w.store.disable_user(&act(w, minute(3)), ann, false).await.expect("enable"));
+    assert!(w.store.disable_user(&audit_context(w, minute(3)), ann, false).await.expect("enable"));
     assert_eq!(change(w, bob, MemberChange::Remove).await, MemberChanged::Done);
 }
 
@@ -320,19 +337,26 @@ pub async fn an_invitation_is_for_one_address_once(w: &World) {
     assert!(invite(&new_invitation(2, "cy")).await.expect("invite"));
     let (ann, bob) = (user(w, "ann").await, user(w, "bob").await);
     let accept = async |user, number| {
-        w.store.accept_invitation(&act(w, minute(2)), user, digest(number)).await.expect("accept")
+        w.store
+            .accept_invitation(&audit_context(w, minute(2)), user, digest(number))
+            .await
+            .expect("accept")
     };
     assert_eq!(accept(ann, 1).await, None, "it is for another user");
     assert_eq!(accept(bob, 1).await, Some(w.account));
     assert_eq!(accept(bob, 1).await, None, "it was used");
     assert_eq!(w.store.role(w.account, bob).await.expect("read"), Some(Role::Member));
     let other = new_user(3, "dan");
-    let other =
-        w.store.create_user(&act(w, minute(2)), &other, &JoinedAccount::Invited(digest(2))).await;
+    let other = w
+        .store
+        .create_user(&audit_context(w, minute(2)), &other, &JoinedAccount::Invited(digest(2)))
+        .await;
     assert_eq!(other.expect("create"), UserCreated::NoSuchInvitation);
     let taken = new_user(4, "ann");
-    let taken =
-        w.store.create_user(&act(w, minute(2)), &taken, &JoinedAccount::Invited(digest(2))).await;
+    let taken = w
+        .store
+        .create_user(&audit_context(w, minute(2)), &taken, &JoinedAccount::Invited(digest(2)))
+        .await;
     let told = taken.expect("create");
     assert_eq!(told, UserCreated::NoSuchInvitation, "the answer does not reveal that ann exists");
     let cy = join(w, "cy", JoinedAccount::Invited(digest(2))).await;
@@ -369,7 +393,7 @@ pub async fn invitations_expire_and_are_taken_back(w: &World) {
     );
     assert_eq!(ids(minute(10)).await, []);
     let accept = async |at, new: &NewInvitation| {
-        w.store.accept_invitation(&act(w, at), bob, new.digest).await.expect("accept")
+        w.store.accept_invitation(&audit_context(w, at), bob, new.digest).await.expect("accept")
     };
     assert_eq!(accept(minute(4), &first).await, None);
     assert_eq!(accept(minute(10), &second).await, None);

@@ -370,7 +370,7 @@ impl World {
         };
         let completion = self.completion(&claimed[0], Some(exchange), end);
         let committed = self.commit(soon(now), &[completion]).await;
-        assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
+        assert!(matches!(committed.results[..], [CompletionResult::Applied(_)]), "{committed:?}");
         committed
     }
 

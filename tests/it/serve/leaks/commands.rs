@@ -9,12 +9,12 @@ use super::assert_absent;
 const CHOSEN: [&str; 2] = ["marker-as-a-password", "marker-as-another-password"];
 
 /// The output of all commands, and the secrets that were shown on purpose.
-pub struct Told {
+pub struct CommandOutputs {
     secrets: Vec<String>,
     said: Vec<(String, Vec<u8>)>,
 }
 
-impl Told {
+impl CommandOutputs {
     /// Returns all secrets, including `others`.
     pub fn with<'a>(&'a self, others: &[&'a str]) -> Vec<&'a str> {
         let shown = self.secrets.iter().map(String::as_str);
@@ -31,7 +31,7 @@ impl Told {
 
 struct Runner<C> {
     command: C,
-    told: Told,
+    outputs: CommandOutputs,
 }
 
 impl<C: Fn(&[&str]) -> Command> Runner<C> {
@@ -45,7 +45,7 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
         drop(stdin);
         let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
         assert!(status.success(), "{line}: {}", String::from_utf8_lossy(&stderr));
-        self.told.said.push((format!("the errors of {line}"), stderr));
+        self.outputs.said.push((format!("the errors of {line}"), stderr));
         stdout
     }
 
@@ -53,7 +53,7 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
     fn run(&mut self, line: &str, input: &str) -> String {
         let said = self.output(line, input);
         let text = String::from_utf8_lossy(&said).into_owned();
-        self.told.said.push((format!("the output of {line}"), said));
+        self.outputs.said.push((format!("the output of {line}"), said));
         text
     }
 
@@ -63,14 +63,14 @@ impl<C: Fn(&[&str]) -> Command> Runner<C> {
         let secrets = shown.lines().filter_map(|line| line.split_once(before));
         let secrets: Vec<_> = secrets.map(|(_, secret)| secret.trim().to_owned()).collect();
         assert!(!secrets.is_empty() && secrets.iter().all(|one| one.len() >= 20), "{line}");
-        self.told.secrets.extend(secrets);
+        self.outputs.secrets.extend(secrets);
     }
 }
 
 /// Runs all commands that work while a server runs. The account of the server is `first`.
-pub fn run_all(command: impl Fn(&[&str]) -> Command) -> Told {
-    let told = Told { secrets: Vec::new(), said: Vec::new() };
-    let mut runner = Runner { command, told };
+pub fn run_all(command: impl Fn(&[&str]) -> Command) -> CommandOutputs {
+    let outputs = CommandOutputs { secrets: Vec::new(), said: Vec::new() };
+    let mut runner = Runner { command, outputs };
     let chosen = CHOSEN.map(|password| format!("{password}\n"));
     runner.run("user create ann@example.com --password-stdin", &chosen[0]);
     runner.run("user reset-password ann@example.com --password-stdin", &chosen[1]);
@@ -97,5 +97,5 @@ pub fn run_all(command: impl Fn(&[&str]) -> Command) -> Told {
     ] {
         runner.run(line, "");
     }
-    runner.told
+    runner.outputs
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use self::commands::{Told, run_all};
+use self::commands::{CommandOutputs, run_all};
 use self::stores::{ETCD_PASSWORD, etcd_with_login, search_database, search_files, search_redis};
 use super::world::World;
 use crate::harness::certificates::Authority;
@@ -135,8 +135,8 @@ async fn of_one_machine() {
     let mut server = one.launch(&[("PUNCTUAL_OPS_LISTEN", operations.clone())]);
     server.ready().await;
     do_everything(&one.client(&server), &authority, folder.path()).await;
-    let told = run_all(|arguments| one.command(arguments));
-    let secrets = told.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &one.key]);
+    let outputs = run_all(|arguments| one.command(arguments));
+    let secrets = outputs.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &one.key]);
     let metrics = metrics(operations.parse().expect("an address"));
     assert_absent("the metrics", metrics.as_bytes(), &secrets);
     assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
@@ -146,18 +146,18 @@ async fn of_one_machine() {
     server.terminate();
     server.ended(std::time::Duration::from_secs(20)).await;
     let log = fs::read(one.folder.path().join("log-1")).expect("a log");
-    search_log(&log, &told, &secrets);
+    search_log(&log, &outputs, &secrets);
 }
 
 /// Searches the log of a server and the output of commands.
-fn search_log(log: &[u8], told: &Told, secrets: &[&str]) {
+fn search_log(log: &[u8], outputs: &CommandOutputs, secrets: &[&str]) {
     let text = String::from_utf8_lossy(log);
     for part in ["TRACE", "rustls", "a test wants it"] {
         assert!(text.contains(part), "the most verbose log contains {part}");
     }
     assert_absent("the log", log, secrets);
     assert_absent("the log", log, &[QUERY]);
-    told.search(secrets);
+    outputs.search(secrets);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,17 +175,17 @@ async fn of_a_cluster() {
     let key = world.key();
     let replica = world.replica(&[]).await;
     do_everything(&replica.client(&key), &authority, folder.path()).await;
-    let told = run_all(|arguments| world.command(arguments));
+    let outputs = run_all(|arguments| world.command(arguments));
     let database: url::Url = shared("PUNCTUAL_TEST_POSTGRES").parse().expect("a URL");
     let servers = [database.password().expect("a password"), PASSWORD, ETCD_PASSWORD];
-    let secrets = told.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &key]);
+    let secrets = outputs.with(&[SEALED[0], SEALED[1], REFUSED, KEY, MAIL_PASSWORD, &key]);
     let secrets = [&secrets[..], &servers].concat();
     let metrics = metrics(replica.operations());
     assert_absent("the metrics", metrics.as_bytes(), &secrets);
     assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
     search_redis(&redis, &world.prefix, &[&secrets[..], &[QUERY]].concat()).await;
     search_database(&world, &secrets).await;
-    search_log(replica.said().as_bytes(), &told, &secrets);
+    search_log(replica.said().as_bytes(), &outputs, &secrets);
     replica.stop().await;
     let files = search_files(redis.folder(), &[&secrets[..], &[QUERY]].concat());
     let has = |part: &str| files.windows(part.len()).any(|bytes| bytes == part.as_bytes());

@@ -75,8 +75,8 @@ impl SqliteWriter {
     ) -> io::Result<Self> {
         let (queue, works) = mpsc::channel(QUEUE);
         let seat = WritingConnection { options, connection: Some(connection) };
-        let told = tasks.clone();
-        tasks.spawn_apart(TaskKind::Writer, || run(told, seat, works))?;
+        let writer_tasks = tasks.clone();
+        tasks.spawn_apart(TaskKind::Writer, || run(writer_tasks, seat, works))?;
         Ok(Self { queue })
     }
 

@@ -39,7 +39,7 @@ async fn a_commit_that_begins_again_raises_its_events_once() {
     let w = world(&database).await;
     let (mut holder, mut beside) = (database.beside().await, database.beside().await);
     let mut raised = 0;
-    for (change, fate, events) in [
+    for (change, result, events) in [
         (TOUCHED, CompletionResult::Applied(JobStatus::Failed), 1),
         (STOPPED, CompletionResult::Applied(JobStatus::Failed), 1),
         (CANCELLED, CompletionResult::Applied(JobStatus::Failed), 0),
@@ -60,11 +60,11 @@ async fn a_commit_that_begins_again_raises_its_events_once() {
         changed.commit().await.expect("commit");
         let mut committed = committed.await;
         // On a slow machine the commit has given up waiting.
-        while committed.fates == [CompletionResult::Busy] {
+        while committed.results == [CompletionResult::Busy] {
             assert_eq!(committed.events, 0);
             committed = commit(end.clone()).await.expect("commit");
         }
-        assert_eq!((&committed.fates[..], committed.events), (&[fate][..], events), "{change}");
+        assert_eq!((&committed.results[..], committed.events), (&[result][..], events), "{change}");
         raised += events;
     }
     assert_eq!(w.relay(minute(3), &ONE_BY_ONE).await.events, raised);
@@ -84,7 +84,7 @@ async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
     }
     let batch = [fails(&w, &claimed)];
     let committed = w.store.commit(minute(2), &batch).await.expect("commit");
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Failed)]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Failed)]);
     assert_eq!(committed.events, 1);
 }
 
@@ -107,7 +107,7 @@ async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
         let batch = [fails(&w, &free), fails(&w, &held)];
         let committed = w.store.commit(minute(2), &batch).await.expect("commit");
         assert_eq!(
-            committed.fates,
+            committed.results,
             [CompletionResult::Applied(JobStatus::Failed), CompletionResult::Busy]
         );
         assert_eq!(committed.events, 1);
@@ -115,7 +115,7 @@ async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
         let committed = w.store.commit(minute(2), &batch).await;
         let committed = committed.expect("commit");
         assert_eq!(
-            committed.fates,
+            committed.results,
             [CompletionResult::Lost, CompletionResult::Applied(JobStatus::Failed)]
         );
         assert_eq!(committed.events, 1);

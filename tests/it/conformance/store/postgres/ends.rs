@@ -16,7 +16,7 @@ fn failed() -> Failure {
 }
 
 async fn commit(store: SharedStore, ends: [Completion; 1]) -> Vec<CompletionResult> {
-    store.commit(minute(2), &ends).await.expect("commit").fates
+    store.commit(minute(2), &ends).await.expect("commit").results
 }
 
 /// A commit decides on the job as its claim returned it, or as it was read without a lock. If
@@ -40,7 +40,7 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
         (NEXT_ATTEMPT, retries(), CompletionResult::Lost, 0),
     ];
     let each_way = cases.into_iter().flat_map(|case| [(case.clone(), true), (case, false)]);
-    for ((change, end, fate, failures), told) in each_way {
+    for ((change, end, result, failures), told) in each_way {
         let id = w.schedule().await;
         let job = w.manual_job(id, minute(1)).await;
         let claimed = w.claim(minute(1), &[job]).await.remove(0);
@@ -54,12 +54,12 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
         let committed = w.spawn(commit(store.clone(), ends.clone()));
         until_one_waits(&mut beside).await;
         changed.commit().await.expect("commit");
-        let mut fates = committed.await;
+        let mut results = committed.await;
         // On a slow machine the commit has given up waiting.
-        while fates == [CompletionResult::Busy] {
-            fates = commit(store.clone(), ends.clone()).await;
+        while results == [CompletionResult::Busy] {
+            results = commit(store.clone(), ends.clone()).await;
         }
-        assert_eq!(fates, [fate], "{change}");
+        assert_eq!(results, [result], "{change}");
         assert_eq!(w.read(id).await.consecutive_failures, failures, "{change}");
     }
 }

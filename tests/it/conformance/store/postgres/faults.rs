@@ -17,11 +17,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::super::damage;
+use super::super::damaged_rows;
 use super::super::world::{World, answered, every_job, every_schedule, minute, soon, write};
 use super::world;
 use crate::harness::database::{Database, run};
-use crate::harness::keys::sealer;
+use crate::harness::keys::cipher;
 
 /// The state of a connection to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ async fn calls_fail_fast_without_the_server_and_work_when_it_returns() {
     let (database, tasks) = (Database::migrated().await, Tasks::new());
     let (url, state) = line(&tasks, &database).await;
     let settings = PostgresSettings { api_connections: 2, ..PostgresSettings::new(url) };
-    let store = PostgresStore::open(&settings, &sealer()).expect("open");
+    let store = PostgresStore::open(&settings, &cipher()).expect("open");
     for outage in [LinkState::Cut, LinkState::Silent] {
         // The pool may hold a connection that the outage before has broken: its next call fails.
         recovers(&store).await;
@@ -117,7 +117,7 @@ async fn calls_fail_fast_without_the_server_and_work_when_it_returns() {
 async fn the_server_may_be_away_at_the_start() {
     let store = PostgresStore::open(
         &PostgresSettings::new("postgres://u:hidden@127.0.0.1:1/none"),
-        &sealer(),
+        &cipher(),
     );
     let store = store.expect("no connection is made yet");
     for failed in [store.ping().await, store.migrate().await, store.check_version().await] {
@@ -141,7 +141,7 @@ async fn a_wrong_address_is_named_without_its_password() {
         (with(|url| url.set_query(Some("sslmode=require"))), "sslmode"),
     ] {
         assert!(!format!("{settings:?}").contains("postgres://"));
-        let store = PostgresStore::open(&settings, &sealer()).expect("open");
+        let store = PostgresStore::open(&settings, &cipher()).expect("open");
         assert!(store.ping().await.expect_err("it cannot be used").is_void());
         for failed in [store.ping().await, store.migrate().await] {
             let error = failed.expect_err("it cannot be used");
@@ -151,7 +151,7 @@ async fn a_wrong_address_is_named_without_its_password() {
         }
     }
     let refused =
-        PostgresStore::open(&PostgresSettings::new("postgres://u:hidden@ho st/"), &sealer());
+        PostgresStore::open(&PostgresSettings::new("postgres://u:hidden@ho st/"), &cipher());
     let error = refused.err().expect("no URL");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(!format!("{error} {error:?}").contains("hidden"), "{error}");
@@ -168,14 +168,14 @@ async fn a_password_file_is_read_again_when_the_server_refuses_it() {
     std::fs::write(&path, "yesterdays\n").expect("write");
     let settings =
         PostgresSettings { password_file: Some(path.clone()), ..PostgresSettings::new(url) };
-    let store = PostgresStore::open(&settings, &sealer()).expect("open");
+    let store = PostgresStore::open(&settings, &cipher()).expect("open");
     let error = store.ping().await.expect_err("the wrong password");
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     std::fs::write(&path, format!("{password}\n")).expect("write");
     store.ping().await.expect_err("this one finds out");
     store.ping().await.expect("and reads the file again");
     let missing = PostgresSettings { password_file: Some(folder.path().join("none")), ..settings };
-    let store = PostgresStore::open(&missing, &sealer()).expect("it may come");
+    let store = PostgresStore::open(&missing, &cipher()).expect("it may come");
     let error = store.ping().await.expect_err("there is no file");
     assert_eq!(error.kind(), StoreErrorKind::Refused, "{error}");
     assert!(error.to_string().contains("none"), "{error}");
@@ -201,7 +201,7 @@ async fn callers_that_disconnect_spoil_no_connection() {
         executor_connections: 1,
         ..database.settings()
     };
-    let store = Arc::new(PostgresStore::open(&one, &sealer()).expect("open"));
+    let store = Arc::new(PostgresStore::open(&one, &cipher()).expect("open"));
     let w = World::new((store, Box::new(()))).await;
     let id = w.schedule().await;
     for number in 0..200_u32 {
@@ -278,7 +278,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     }
     assert_eq!(w.read(id).await.last_run_at, None);
     let committed = w.commit(minute(2), &[batch[0].clone(), batch[2].clone()]).await;
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success); 2]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Success); 2]);
     let mut nul = w.new_schedule();
     nul.name = "a\0b".into();
     let refused =
@@ -291,8 +291,8 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let spoil = async |sql| run(&mut database.beside().await, sql).await;
-    damage::a_damaged_version_fails_its_job_alone(&w, spoil).await;
-    damage::a_damaged_schedule_is_no_candidate(&w, spoil).await;
+    damaged_rows::a_damaged_version_fails_its_job_alone(&w, spoil).await;
+    damaged_rows::a_damaged_schedule_is_no_candidate(&w, spoil).await;
     let id = w.schedule().await;
     spoil("UPDATE schedule_versions SET http_method = 'BREW'").await;
     let error = w.store.schedule(w.account, id).await.expect_err("an unknown method");
@@ -301,12 +301,12 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damaged_jobs_do_not_stop_the_sweep() {
+async fn damaged_jobs_do_not_stop_the_job_rescuer() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let spoil = async |sql| run(&mut database.beside().await, sql).await;
-    damage::damaged_jobs_do_not_stop_the_sweep(&w, spoil).await;
-    damage::damaged_rows_stop_no_alerts(&w, spoil).await;
+    damaged_rows::damaged_jobs_do_not_stop_the_job_rescuer(&w, spoil).await;
+    damaged_rows::damaged_rows_stop_no_alerts(&w, spoil).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

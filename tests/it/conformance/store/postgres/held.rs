@@ -15,8 +15,8 @@ use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::time::timeout;
 
+use super::super::account_deletion::{erase_all, fill};
 use super::super::accounts::new_key;
-use super::super::life::{erase_all, fill};
 use super::super::world::{World, failure, fenced, minute, soon};
 use super::world;
 use crate::harness::database::{Database, run};
@@ -192,8 +192,8 @@ async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
     );
     assert_eq!(claimed.expect("claim").taken.len(), 1);
     renewed.expect("renew");
-    let fates = committed.expect("commit").fates;
-    assert_eq!(fates, [CompletionResult::Applied(JobStatus::Success)]);
+    let results = committed.expect("commit").results;
+    assert_eq!(results, [CompletionResult::Applied(JobStatus::Success)]);
 }
 
 /// Commits two ends twice. The rows of the second end are locked, so it is busy both times. Then
@@ -202,13 +202,13 @@ async fn commit_around(w: &World, ends: &[&Claimed; 2], hold: Transaction<'_, Po
     let batch = ends.map(|claimed| w.completion(claimed, None, AttemptEnd::Succeeded));
     let committed = w.commit(minute(2), &batch).await;
     assert_eq!(
-        committed.fates,
+        committed.results,
         [CompletionResult::Applied(JobStatus::Success), CompletionResult::Busy]
     );
     let again = timeout(MOMENT, w.store.commit(minute(2), &batch)).await;
     let again = again.expect("after one lock timeout").expect("commit");
     assert_eq!(
-        (again.fates, again.tickets.len()),
+        (again.results, again.tickets.len()),
         (vec![CompletionResult::Lost, CompletionResult::Busy], 0)
     );
     assert_eq!(w.status(ends[1].job).await, JobStatus::Running, "nothing of it is written");
@@ -226,7 +226,7 @@ async fn others_are_committed_and_the_held_job_when_it_is_free() {
     let end = w.completion(held, None, AttemptEnd::Failed(failure()));
     let committed = w.commit(minute(3), &[end.clone(), end]).await;
     assert_eq!(
-        committed.fates,
+        committed.results,
         [CompletionResult::Applied(JobStatus::Failed), CompletionResult::Lost]
     );
     assert_eq!(w.read(held.schedule).await.consecutive_failures, 1, "counted once");
@@ -241,7 +241,7 @@ async fn others_are_committed_and_those_of_a_held_schedule_when_it_is_free() {
     let hold = hold_state(&mut other, held.schedule).await;
     commit_around(&w, &[&free, &held], hold).await;
     let committed = w.commit(minute(3), &[w.completion(&held, None, AttemptEnd::Succeeded)]).await;
-    assert_eq!(committed.fates, [CompletionResult::Applied(JobStatus::Success)]);
+    assert_eq!(committed.results, [CompletionResult::Applied(JobStatus::Success)]);
     assert!(w.read(held.schedule).await.last_run_at.is_some());
 }
 

@@ -32,7 +32,7 @@ async fn a_held_hour_delays_no_end() {
         let end = w.completion(&job, None, AttemptEnd::Succeeded);
         let committed =
             timeout(PATIENCE, w.commit(minute(2), &[end])).await.expect("no wait for the held row");
-        assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
+        assert!(matches!(committed.results[..], [CompletionResult::Applied(_)]), "{committed:?}");
         job.job
     };
     end().await;
@@ -82,7 +82,7 @@ async fn rows_are_replaced_before_they_have_many_versions() {
         let claimed = w.claim(at, &[job.id]).await.remove(0);
         let end = w.completion(&claimed, None, AttemptEnd::Succeeded);
         let committed = w.commit(at, &[end]).await;
-        assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
+        assert!(matches!(committed.results[..], [CompletionResult::Applied(_)]), "{committed:?}");
         let rows = sqlx::query_scalar("SELECT succeeded FROM account_hours ORDER BY slot");
         rows.fetch_all(&mut beside).await.expect("read")
     };

@@ -7,7 +7,7 @@ use punctual::store::{StoreErrorKind, UpkeepStore};
 use sqlx::Connection;
 
 use crate::harness::certificates::Authority;
-use crate::harness::keys::sealer;
+use crate::harness::keys::cipher;
 use crate::harness::postgres::PostgresServer;
 
 fn open(server: &PostgresServer, host: &str, mode: &str, authority: &Path) -> PostgresStore {
@@ -15,7 +15,7 @@ fn open(server: &PostgresServer, host: &str, mode: &str, authority: &Path) -> Po
     url.set_host(Some(host)).expect("a host");
     let authority = authority.to_str().expect("text");
     url.query_pairs_mut().append_pair("sslmode", mode).append_pair("sslrootcert", authority);
-    PostgresStore::open(&PostgresSettings::new(url), &sealer()).expect("open")
+    PostgresStore::open(&PostgresSettings::new(url), &cipher()).expect("open")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -74,7 +74,10 @@ pub async fn a_damaged_schedule_is_no_candidate(w: &World, spoil: impl AsyncFn(&
     assert_eq!(found, fine);
 }
 
-pub async fn damaged_jobs_do_not_stop_the_sweep(w: &World, spoil: impl AsyncFn(&'static str)) {
+pub async fn damaged_jobs_do_not_stop_the_job_rescuer(
+    w: &World,
+    spoil: impl AsyncFn(&'static str),
+) {
     let id = w.schedule().await;
     let mut jobs = Vec::new();
     for _ in 0..4 {

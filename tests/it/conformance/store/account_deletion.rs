@@ -15,7 +15,7 @@ use punctual::store::{
 };
 
 use super::accounts::new_key;
-use super::users::{act, address, member, new_invitation, user};
+use super::users::{address, audit_context, member, new_invitation, user};
 use super::world::{World, definition, every_job, every_schedule, failure, minute, soon};
 
 /// Gives the world's own account rows in every table that has rows of accounts. Returns a running
@@ -97,8 +97,10 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     assert_eq!(w.store.key(new_key(1).id).await.expect("read"), None);
     assert_eq!(w.store.role(w.account, ann).await.expect("read"), None);
     assert_eq!(w.store.memberships(ann).await.expect("list"), []);
-    let joined =
-        w.store.accept_invitation(&act(w, minute(4)), bob, new_invitation(1, "bob").digest).await;
+    let joined = w
+        .store
+        .accept_invitation(&audit_context(w, minute(4)), bob, new_invitation(1, "bob").digest)
+        .await;
     assert_eq!(joined.expect("accept"), None);
     let change = MemberChange::Add(Role::Owner);
     let added = w.store.change_member(&w.write(minute(4)), bob, change).await;
@@ -131,7 +133,7 @@ pub async fn a_deleted_account_is_unusable_at_once(w: &World) {
     // A running attempt ends as usual.
     let ended = w.completion(&running, None, AttemptEnd::Succeeded);
     let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
-    assert!(matches!(committed.fates[..], [CompletionResult::Applied(_)]), "{committed:?}");
+    assert!(matches!(committed.results[..], [CompletionResult::Applied(_)]), "{committed:?}");
 }
 
 pub async fn its_attempts_are_to_be_aborted_until_it_is_gone(w: &World) {
@@ -169,7 +171,7 @@ pub async fn its_rows_are_removed_in_small_batches(w: &World) {
     // An executor that still runs an attempt learns that its claim is lost.
     let ended = w.completion(&running, None, AttemptEnd::Succeeded);
     let committed = w.store.commit(minute(5), &[ended]).await.expect("commit");
-    assert_eq!(committed.fates, [CompletionResult::Lost]);
+    assert_eq!(committed.results, [CompletionResult::Lost]);
 }
 
 pub async fn it_is_gone_when_nothing_can_follow(w: &World) {

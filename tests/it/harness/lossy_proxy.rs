@@ -9,12 +9,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Forwards bytes to a server and back. It drops the response to the first request that contains a
 /// given text, and closes that connection.
-pub struct LossyLine {
+pub struct LossyProxy {
     pub address: SocketAddr,
     lost: Arc<AtomicUsize>,
 }
 
-impl LossyLine {
+impl LossyProxy {
     pub async fn start(port: u16, text: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

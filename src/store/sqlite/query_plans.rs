@@ -135,7 +135,7 @@ async fn the_jobs_of_a_page_are_looked_up_by_their_key() {
 }
 
 #[tokio::test]
-async fn sweeps_read_what_they_need_from_an_index() {
+async fn rescues_read_what_they_need_from_an_index() {
     let mut planner = Planner::new().await;
     for (sql, index) in [
         (firing::NEXT_TICKS, "(shard=? AND schedule_id>?)"),

@@ -1,5 +1,5 @@
-//! The sweeper closes the attempts of a lost executor. An attempt that cannot be closed blocks no
-//! other.
+//! The job rescuer closes the attempts of a lost executor. An attempt that cannot be closed blocks
+//! no other.
 
 use punctual::domain::retry::RetryPolicy;
 use punctual::runtime::{Random, Worker};
@@ -28,12 +28,12 @@ async fn lost(service: &Service) -> Vec<String> {
     jobs
 }
 
-/// Sweeps as at the start of a process that is the only one on its store: the first sweep closes
-/// all attempts.
-async fn sweep(service: &Service) {
+/// Rescues jobs as at the start of a process that is the only one on its store: the first pass
+/// closes all attempts.
+async fn rescue_jobs(service: &Service) {
     let random = Random::seeded(3);
-    let mut sweeper = JobRescuer::new(context(service), RetryPolicy::default(), random, true);
-    sweeper.run_once(service.clock.now()).await.expect("swept");
+    let mut rescuer = JobRescuer::new(context(service), RetryPolicy::default(), random, true);
+    rescuer.run_once(service.clock.now()).await.expect("rescued");
 }
 
 async fn execute(service: &Service, sql: String) {
@@ -61,7 +61,7 @@ async fn a_result_that_cannot_be_stored_fails_its_job_alone() {
     let service = Service::start().await;
     let jobs = lost(&service).await;
     refuse(&service, &jobs[3], "NEW.error_code = 'WORKER_LOST'").await;
-    sweep(&service).await;
+    rescue_jobs(&service).await;
     for (place, job) in jobs.iter().enumerate() {
         let expected = if place == 3 { "INTERNAL" } else { "WORKER_LOST" };
         assert_eq!(read(&service, job).await["errorCode"], expected, "{place}");
@@ -73,12 +73,12 @@ async fn a_job_that_cannot_be_failed_is_left_and_the_start_continues() {
     let service = Service::start().await;
     let jobs = lost(&service).await;
     refuse(&service, &jobs[3], "true").await;
-    sweep(&service).await;
+    rescue_jobs(&service).await;
     for (place, job) in jobs.iter().enumerate() {
         let expected = if place == 3 { "RUNNING" } else { "FAILED" };
         assert_eq!(read(&service, job).await["status"], expected, "{place}");
     }
     execute(&service, "DROP TRIGGER refuse".into()).await;
-    sweep(&service).await;
+    rescue_jobs(&service).await;
     assert_eq!(read(&service, &jobs[3]).await["errorCode"], "WORKER_LOST");
 }

@@ -30,8 +30,8 @@ async fn keys_are_changed_and_checked() {
         let database = Database::migrated().await;
         let w = world(&database).await;
         let spoil = async |sql| run(&mut database.beside().await, sql).await;
-        let reopen = async |sealer| {
-            let store = PostgresStore::open(&database.settings(), &sealer).expect("open");
+        let reopen = async |cipher| {
+            let store = PostgresStore::open(&database.settings(), &cipher).expect("open");
             let store: SharedStore = Arc::new(store);
             store
         };

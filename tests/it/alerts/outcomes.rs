@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
-use super::{Told, channel, deliveries, id, prefer, settled, verify};
+use super::{AlertSetup, channel, deliveries, id, prefer, settled, verify};
 use crate::harness::smtp::MailServer;
 
 #[tokio::test]
 async fn a_failure_is_reported_once_within_seconds_and_can_be_verified() {
-    let told = Told::start().await;
-    let (channel, secret) = told.webhook("/hook").await;
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
+    let setup = AlertSetup::start().await;
+    let (channel, secret) = setup.webhook("/hook").await;
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
     let began = Instant::now();
-    let job = told.run(&schedule).await;
-    let alerts = told.provider.alerted(1).await;
+    let job = setup.run(&schedule).await;
+    let alerts = setup.provider.alerted(1).await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let alert = alerts[0].json();
     assert_eq!(alert["type"], "job.failed");
@@ -29,97 +29,97 @@ async fn a_failure_is_reported_once_within_seconds_and_can_be_verified() {
     let webhook = Webhook::new(&secret).expect("a secret");
     webhook.verify(&alerts[0].body, &alerts[0].headers).expect("signed");
     assert_eq!(alerts[0].headers["webhook-id"], alert["id"].as_str().expect("an id"));
-    let all = settled(told.api(), &format!("scheduleId={schedule}"), 1).await;
+    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 1).await;
     assert_eq!(all.len(), 1);
     assert_eq!(all[0]["status"], "DELIVERED");
     assert_eq!(all[0]["eventId"], alert["id"]);
     assert_eq!(all[0]["tries"].as_array().expect("tries").len(), 1);
-    assert_eq!(told.provider.alerts().len(), 1, "once");
+    assert_eq!(setup.provider.alerts().len(), 1, "once");
 }
 
 #[tokio::test]
 async fn each_outcome_is_reported_as_the_preference_says() {
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
-    let fails = told.schedule("/seq/500", &[&channel], json!({ "notifyOn": "success" })).await;
-    let works = told.schedule("/ok", &[&channel], json!({ "notifyOn": "both" })).await;
-    told.run(&fails).await;
-    told.run(&works).await;
-    let alerts = told.provider.alerted(1).await;
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
+    let fails = setup.schedule("/seq/500", &[&channel], json!({ "notifyOn": "success" })).await;
+    let works = setup.schedule("/ok", &[&channel], json!({ "notifyOn": "both" })).await;
+    setup.run(&fails).await;
+    setup.run(&works).await;
+    let alerts = setup.provider.alerted(1).await;
     assert_eq!(alerts[0].kind(), "job.succeeded");
     assert_eq!(alerts[0].json()["data"]["schedule"]["id"], works.as_str());
-    assert!(deliveries(told.api(), &format!("scheduleId={fails}")).await.is_empty());
+    assert!(deliveries(setup.api(), &format!("scheduleId={fails}")).await.is_empty());
     // With `none`, no further events are raised.
-    prefer(told.api(), &works, &[], json!({ "notifyOn": "none" })).await;
-    told.run(&works).await;
-    prefer(told.api(), &fails, &[&channel], json!({})).await;
-    told.run(&fails).await;
-    let alerts = told.provider.alerted(2).await;
+    prefer(setup.api(), &works, &[], json!({ "notifyOn": "none" })).await;
+    setup.run(&works).await;
+    prefer(setup.api(), &fails, &[&channel], json!({})).await;
+    setup.run(&fails).await;
+    let alerts = setup.provider.alerted(2).await;
     assert_eq!(alerts[1].kind(), "job.failed");
     assert_eq!(alerts.len(), 2);
 }
 
 #[tokio::test]
 async fn a_recovery_is_reported_if_the_failure_was() {
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
     let preference = json!({ "failureThreshold": 2, "notifyOnRecovery": true });
-    let schedule = told.schedule("/seq/500", &[&channel], preference).await;
-    told.run(&schedule).await;
-    told.run(&schedule).await;
-    let alerts = told.provider.alerted(1).await;
+    let schedule = setup.schedule("/seq/500", &[&channel], preference).await;
+    setup.run(&schedule).await;
+    setup.run(&schedule).await;
+    let alerts = setup.provider.alerted(1).await;
     assert_eq!(alerts[0].json()["data"]["consecutiveFailures"], 2);
     let path = format!("/v1/schedules/{schedule}");
-    let change = json!({ "endpoint": told.service.target.url("/ok") });
-    told.api().call("PATCH", &path, Some(&change)).await.expect("an answer").data();
-    told.run(&schedule).await;
-    let alerts = told.provider.alerted(2).await;
+    let change = json!({ "endpoint": setup.service.target.url("/ok") });
+    setup.api().call("PATCH", &path, Some(&change)).await.expect("an answer").data();
+    setup.run(&schedule).await;
+    let alerts = setup.provider.alerted(2).await;
     assert_eq!(alerts[1].kind(), "schedule.recovered");
     assert_eq!(alerts[1].json()["data"]["consecutiveFailures"], 2);
-    told.run(&schedule).await;
-    settled(told.api(), &format!("scheduleId={schedule}"), 2).await;
-    assert_eq!(told.provider.alerts().len(), 2, "a success after a recovery is nothing new");
+    setup.run(&schedule).await;
+    settled(setup.api(), &format!("scheduleId={schedule}"), 2).await;
+    assert_eq!(setup.provider.alerts().len(), 2, "a success after a recovery is nothing new");
 }
 
 #[tokio::test]
 async fn a_cancelled_job_is_not_reported() {
-    let told = Told::start().await;
-    let (channel, _) = told.webhook("/hook").await;
-    let hangs = told.schedule("/hang", &[&channel], json!({})).await;
-    let job = told.api().trigger(&hangs).await;
-    told.api().job_when(&job, "RUNNING").await;
-    told.api().post(&format!("/v1/jobs/{job}/cancel"), &Value::Null).await.data();
-    assert_eq!(told.api().finished(&job).await["errorCode"], "CANCELLED");
-    let fails = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&fails).await;
-    let alerts = told.provider.alerted(1).await;
+    let setup = AlertSetup::start().await;
+    let (channel, _) = setup.webhook("/hook").await;
+    let hangs = setup.schedule("/hang", &[&channel], json!({})).await;
+    let job = setup.api().trigger(&hangs).await;
+    setup.api().job_when(&job, "RUNNING").await;
+    setup.api().post(&format!("/v1/jobs/{job}/cancel"), &Value::Null).await.data();
+    assert_eq!(setup.api().finished(&job).await["errorCode"], "CANCELLED");
+    let fails = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&fails).await;
+    let alerts = setup.provider.alerted(1).await;
     assert_eq!(alerts[0].json()["data"]["schedule"]["id"], fails.as_str());
-    assert!(deliveries(told.api(), &format!("scheduleId={hangs}")).await.is_empty());
+    assert!(deliveries(setup.api(), &format!("scheduleId={hangs}")).await.is_empty());
 }
 
 #[tokio::test]
 async fn every_chat_gets_alerts_in_its_own_format() {
     let provider = crate::harness::provider::Provider::start().await;
     let telegram = provider.url("");
-    let told = Told::with(&[("notify.telegram_url", &telegram)]).await;
-    let url = |path: &str| told.provider.url(path);
+    let setup = AlertSetup::with(&[("notify.telegram_url", &telegram)]).await;
+    let url = |path: &str| setup.provider.url(path);
     let slack =
-        channel(told.api(), "slack", json!({ "webhookUrl": url("/services/T0/B0/secret") }));
+        channel(setup.api(), "slack", json!({ "webhookUrl": url("/services/T0/B0/secret") }));
     let discord =
-        channel(told.api(), "discord", json!({ "webhookUrl": url("/api/webhooks/1/secret") }));
+        channel(setup.api(), "discord", json!({ "webhookUrl": url("/api/webhooks/1/secret") }));
     let bot = json!({ "botToken": "123456789:AAabcdefghijklmnopqrstuvwxyz0123456", "chatId": 42 });
-    let telegram = channel(told.api(), "telegram", bot);
+    let telegram = channel(setup.api(), "telegram", bot);
     let (slack, discord, telegram) = tokio::join!(slack, discord, telegram);
-    provider.act(|_, _| {
+    provider.set_script(|_, _| {
         crate::harness::provider::Behaviour::Answer(200, r#"{"ok":true,"result":{"message_id":1}}"#)
     });
     let channels = [id(&slack), id(&discord), id(&telegram)];
     for channel in channels {
-        verify(told.api(), channel).await;
+        verify(setup.api(), channel).await;
     }
-    let schedule = told.schedule("/seq/503", &channels, json!({})).await;
-    told.run(&schedule).await;
-    let chats = told.provider.alerted(2).await;
+    let schedule = setup.schedule("/seq/503", &channels, json!({})).await;
+    setup.run(&schedule).await;
+    let chats = setup.provider.alerted(2).await;
     let of = |path: &str| chats.iter().find(|one| one.path.starts_with(path)).expect(path);
     let slack = of("/services/T0/B0/secret").json();
     assert!(slack["text"].as_str().expect("text").contains("Nightly report"), "{slack}");
@@ -129,24 +129,24 @@ async fn every_chat_gets_alerts_in_its_own_format() {
     let telegram = provider.alerted(1).await;
     assert!(telegram[0].path.ends_with("/sendMessage"), "{}", telegram[0].path);
     assert_eq!(telegram[0].json()["chat_id"], 42);
-    settled(told.api(), &format!("scheduleId={schedule}&status=DELIVERED"), 3).await;
+    settled(setup.api(), &format!("scheduleId={schedule}&status=DELIVERED"), 3).await;
 }
 
 #[tokio::test]
 async fn a_mail_arrives_with_text_and_html_and_a_way_out() {
     let mail = MailServer::start().await;
     let url = format!("smtp://127.0.0.1:{}?tls=off", mail.port);
-    let told = Told::with(&[
+    let setup = AlertSetup::with(&[
         ("mail.url", &url),
         ("mail.from", "alerts@punctual.example"),
         ("http.public_url", "https://punctual.example"),
     ])
     .await;
-    let made = channel(told.api(), "email", json!({ "to": "Ops@Example.com" })).await;
-    verify(told.api(), id(&made)).await;
+    let made = channel(setup.api(), "email", json!({ "to": "Ops@Example.com" })).await;
+    verify(setup.api(), id(&made)).await;
     mail.received(1).await;
-    let schedule = told.schedule("/seq/500", &[id(&made)], json!({})).await;
-    let job = told.run(&schedule).await;
+    let schedule = setup.schedule("/seq/500", &[id(&made)], json!({})).await;
+    let job = setup.run(&schedule).await;
     let mails = mail.received(2).await;
     let of = |one: &&crate::harness::smtp::Received| one.header("Subject").contains("failed");
     let alert = mails.iter().find(of).expect("the alert");
@@ -157,12 +157,12 @@ async fn a_mail_arrives_with_text_and_html_and_a_way_out() {
     assert!(alert.text.contains(&job), "a link to the job");
     let way_out = alert.header("List-Unsubscribe").trim_matches(['<', '>']).to_owned();
     let path = way_out.strip_prefix("https://punctual.example").expect("our address");
-    let reply = told.api().call("POST", path, None).await.expect("an answer");
+    let reply = setup.api().call("POST", path, None).await.expect("an answer");
     assert_eq!(reply.status, 200, "{reply:?}");
-    let now = told.api().get(&format!("/v1/notification-channels/{}", id(&made))).await;
+    let now = setup.api().get(&format!("/v1/notification-channels/{}", id(&made))).await;
     assert_eq!(now.data()["verified"], false);
     let path = format!("/v1/schedules/{schedule}/notifications");
-    let preference = told.api().get(&path).await;
+    let preference = setup.api().get(&path).await;
     assert_eq!(preference.data()["channels"], json!([]));
     assert!(preference.data()["warning"].is_string(), "{preference:?}");
 }

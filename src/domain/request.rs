@@ -1,4 +1,4 @@
-//! The methods of requests.
+//! Parts of a request that schedules and jobs share.
 
 use super::names::names;
 
@@ -16,4 +16,13 @@ names! {
         /// Sent with the body, if there is one.
         Patch = "PATCH",
     }
+}
+
+/// The secrets of a request that are stored but cannot be decrypted, and are therefore absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnreadableFields {
+    /// The body.
+    pub body: bool,
+    /// The headers.
+    pub headers: bool,
 }
