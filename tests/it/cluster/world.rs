@@ -51,6 +51,8 @@ pub struct Plan {
     pub users: usize,
     /// The number of accounts, at least two, because users try to access another one.
     pub accounts: usize,
+    /// The overlap policy of all schedules, or `None` for each policy in turn.
+    pub overlap_policy: Option<&'static str>,
     /// The wrong statements of all replicas.
     pub mutations: Mutations,
     /// Variables of the replicas in addition to the default ones.
@@ -65,6 +67,7 @@ pub const USUAL: Plan = Plan {
     schedules: 60,
     users: 3,
     accounts: 2,
+    overlap_policy: None,
     mutations: &[],
     settings: &[],
 };
@@ -196,16 +199,13 @@ impl World {
 
     /// Creates the schedules and starts the users. Returns after the first tick has run.
     pub async fn load(&mut self) {
-        let url = self.target.url("");
-        let users = &self.users;
-        let batch = kinds(users, &url, self.plan.schedules * 5 / 6, 1);
-        self.schedules = users.create(0, 1, batch).await.into();
+        let created = self.users.create(0, 1, self.batch(self.plan.schedules * 5 / 6, 1)).await;
+        self.schedules = created.into();
         self.tell().await;
-        let users = &self.users;
-        users.create(1, 1, kinds(users, &url, self.plan.schedules / 6, 1)).await;
-        users.create(0, 2, kinds(users, &url, 5, 2)).await;
+        self.users.create(1, 1, self.batch(self.plan.schedules / 6, 1)).await;
+        self.users.create(0, 2, self.batch(5, 2)).await;
         for _ in 0..self.plan.users {
-            self.living.spawn(users.clone().live(self.schedules.clone()));
+            self.living.spawn(self.users.clone().live(self.schedules.clone()));
         }
         let first = Duration::from_millis(90_000 / self.plan.factor.unsigned_abs());
         within(first + AFTERMATH, "the first tick runs", async || {
@@ -213,6 +213,15 @@ impl World {
         })
         .await;
         self.usage = Usage::of(&self.replicas);
+    }
+
+    /// Returns `count` new schedules that tick every `minutes` minutes.
+    fn batch(&self, count: usize, minutes: i64) -> Vec<Value> {
+        let mut batch = kinds(&self.users, &self.target.url(""), count, minutes);
+        if let Some(policy) = self.plan.overlap_policy {
+            batch.iter_mut().for_each(|schedule| schedule["overlapPolicy"] = json!(policy));
+        }
+        batch
     }
 
     /// Makes every third schedule of the first account alert a webhook about the ends of its jobs.
