@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// The fate of an operation.
@@ -22,11 +22,19 @@ pub enum Fault {
 #[derive(Default)]
 pub struct Gate {
     armed: Mutex<Option<Armed>>,
-    /// The operation whose next call waits at the gate.
-    held: Mutex<Option<&'static str>>,
-    reached: Notify,
-    released: Notify,
+    hold: watch::Sender<Hold>,
     dead: CancellationToken,
+}
+
+/// Holds one call of an operation, so that other events happen before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Hold {
+    #[default]
+    None,
+    /// The next call of the operation will wait.
+    Next(&'static str),
+    /// The call waits at the gate.
+    Waiting,
 }
 
 struct Armed {
@@ -60,20 +68,18 @@ impl Gate {
 
     /// Makes the next call of an operation wait until `release`.
     pub fn hold(&self, operation: &'static str) {
-        *self.held() = Some(operation);
+        self.hold.send_replace(Hold::Next(operation));
     }
 
     /// Waits until the held operation has been called.
     pub async fn reached(&self) {
-        self.reached.notified().await;
+        let mut hold = self.hold.subscribe();
+        hold.wait_for(|hold| *hold == Hold::Waiting).await.expect("the gate is alive");
     }
 
     /// Releases the held operation. No operation is held after that.
     pub fn release(&self) {
-        // A taken name means that the operation was called and waits.
-        if self.held().take().is_none() {
-            self.released.notify_one();
-        }
+        self.hold.send_replace(Hold::None);
     }
 
     /// Kills the process: every operation stops where it is.
@@ -120,10 +126,16 @@ impl Gate {
     }
 
     async fn wait(&self, name: &'static str) {
-        let is_held = self.held().take_if(|held| *held == name).is_some();
+        let mut hold = self.hold.subscribe();
+        let is_held = self.hold.send_if_modified(|hold| {
+            let is_held = *hold == Hold::Next(name);
+            if is_held {
+                *hold = Hold::Waiting;
+            }
+            is_held
+        });
         if is_held {
-            self.reached.notify_one();
-            self.released.notified().await;
+            hold.wait_for(|hold| *hold != Hold::Waiting).await.expect("the gate is alive");
         }
     }
 
@@ -138,10 +150,6 @@ impl Gate {
             return None;
         }
         armed.take().map(|armed| armed.fault)
-    }
-
-    fn held(&self) -> MutexGuard<'_, Option<&'static str>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn armed(&self) -> MutexGuard<'_, Option<Armed>> {

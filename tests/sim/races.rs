@@ -6,7 +6,7 @@ use crate::calendar::to_next_minute;
 use crate::process::run;
 use crate::world::World;
 
-/// The real time to wait for an operation that may never be called.
+/// The real time to wait for an operation of an executor, which may never be called.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// The maximum real time that a slow operation takes.
 const SLOWEST: Duration = Duration::from_millis(500);
@@ -24,21 +24,28 @@ impl World {
         let place = self.some_replica();
         let mut leader = self.process().leader_of(place).take().expect("here");
         gate.hold(firing(place));
-        let led = tokio::spawn(async move {
+        let mut led = tokio::spawn(async move {
             let ended = run(&mut leader, &clock).await;
             (leader, ended)
         });
         let stop = led.abort_handle();
         // The leader may have nothing to fire, or meet a fault first.
-        let reached = tokio::time::timeout(PATIENCE, gate.reached()).await.is_ok();
-        self.note(format_args!("the leader is about to fire: {reached}"));
-        self.meddle().await;
-        gate.release();
-        let ended = tokio::select! {
-            ended = led => Some(ended.expect("the leader does not panic")),
+        let without_call = tokio::select! {
+            () = gate.reached() => None,
+            ended = &mut led => Some(ended),
             () = gate.died() => None,
         };
-        match ended {
+        self.note(format_args!("the leader has nothing to fire: {}", without_call.is_some()));
+        self.meddle().await;
+        gate.release();
+        let ended = match without_call {
+            Some(ended) => Some(ended),
+            None => tokio::select! {
+                ended = led => Some(ended),
+                () = gate.died() => None,
+            },
+        };
+        match ended.map(|ended| ended.expect("the leader does not panic")) {
             Some((leader, ended)) => {
                 *self.process().leader_of(place) = Some(leader);
                 self.has_led(ended);
