@@ -38,7 +38,7 @@ impl RateWindows {
 /// The decision on a call and the limit state that is reported to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
-    /// `true` if every window has room.
+    /// `true` if every window has capacity.
     pub allowed: bool,
     /// The state of the window that is closest to exhaustion; absent if no window is enabled.
     pub standing: Option<WindowState>,

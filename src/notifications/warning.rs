@@ -74,14 +74,14 @@ mod tests {
         AttachedChannel { channel, trouble: trouble.map(str::to_owned) }
     }
 
-    fn told(channels: Vec<AttachedChannel>, detached: Option<&str>) -> Option<String> {
+    fn warning_of(channels: Vec<AttachedChannel>, detached: Option<&str>) -> Option<String> {
         let policy = AlertPolicy { notify_on: NotifyOn::Failure, ..AlertPolicy::default() };
         warning(&StoredPreference { policy, channels, detached: detached.map(str::to_owned) })
     }
 
     #[test]
     fn a_working_preference_has_no_warning_and_one_without_alerts_neither() {
-        assert_eq!(told(vec![attached("A", true, None)], None), None);
+        assert_eq!(warning_of(vec![attached("A", true, None)], None), None);
         assert_eq!(warning(&StoredPreference::default()), None);
     }
 
@@ -121,7 +121,7 @@ mod tests {
                 "The channel \"Ops\" was deleted, alerts are delivered to the remaining channels",
             ),
         ] {
-            assert_eq!(told(channels, detached).as_deref(), Some(sentence));
+            assert_eq!(warning_of(channels, detached).as_deref(), Some(sentence));
         }
     }
 }

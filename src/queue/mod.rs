@@ -16,7 +16,7 @@
 //! - Writes can be repeated with the same result, except that each repeated `count` or `give_back`
 //!   is another request. Tickets that were taken with a lost answer are refilled from the store.
 //! - A full run queue drops tickets, but not those of an account that has few ready ones in it.
-//! - `take` never hands out a ticket before its start, nor more tickets than there is room for. It
+//! - `take` never hands out a ticket before its start, nor more tickets than the capacity. It
 //!   goes round the accounts, so that an account with many tickets does not keep others waiting.
 
 pub mod fallback;
@@ -46,15 +46,15 @@ const FULL_SHARE: usize = 1_000;
 /// The number of attempts that an executor may still begin.
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
-    /// The room in all.
+    /// The capacity in all.
     pub total: usize,
-    /// The room of each account that `accounts` does not name.
+    /// The capacity of each account that `accounts` does not name.
     pub per_account: usize,
-    /// The room of each account that has attempts under way.
+    /// The capacity of each account that has attempts under way.
     pub accounts: HashMap<AccountId, usize>,
-    /// The room of each host that `hosts` does not name.
+    /// The capacity of each host that `hosts` does not name.
     pub per_host: usize,
-    /// The room of each host that has attempts under way.
+    /// The capacity of each host that has attempts under way.
     pub hosts: HashMap<HostKey, usize>,
 }
 
@@ -67,7 +67,7 @@ impl Capacity {
         self.hosts.get(&host).copied().unwrap_or(self.per_host)
     }
 
-    /// Subtracts the room that a ticket uses.
+    /// Subtracts the capacity that a ticket uses.
     fn use_up(&mut self, ticket: &Ticket) {
         self.total = self.total.saturating_sub(1);
         let account = self.of_account(ticket.account).saturating_sub(1);
@@ -183,7 +183,7 @@ pub struct WindowState {
 pub struct RateVerdict {
     /// The state of each window, in the order of the call.
     pub standings: Vec<WindowState>,
-    /// Set if every window had room. If not, nothing was counted in any of them.
+    /// Set if every window had capacity. If not, nothing was counted in any of them.
     pub allowed: bool,
 }
 
@@ -231,13 +231,13 @@ measured! {
         /// only if there are no more.
         async fn take_hints(&self, shard: ShardId, limit: usize) -> Result<ShardChanges>;
 
-        /// Queues as many of the tickets as there is room for.
+        /// Queues as many of the tickets as there is capacity for.
         async fn push(&self, tickets: &[Ticket]) -> Result<()>;
 
         /// Queues tickets that were just taken and cannot start yet. No executor is notified.
         async fn put_back(&self, tickets: &[Ticket]) -> Result<()>;
 
-        /// Takes as many of the tickets that may start by `now` as there is room for.
+        /// Takes as many of the tickets that may start by `now` as there is capacity for.
         async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets>;
 
         /// Counts a request of `subject` in all windows, or in none if one is full.

@@ -216,7 +216,7 @@ impl Clock {
                 let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let monotonic = self.monotonic();
                 let mut state = state.lock();
-                lapse.told(state.advance(monotonic, lapse.machine(wall)))
+                lapse.stretched_time(state.advance(monotonic, lapse.machine(wall)))
             }
             Source::Manual { now } => *now.borrow(),
         }

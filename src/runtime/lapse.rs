@@ -26,7 +26,7 @@ mod standing {
             wall
         }
 
-        pub(in crate::runtime) const fn told(self, time: Duration) -> Duration {
+        pub(in crate::runtime) const fn stretched_time(self, time: Duration) -> Duration {
             time
         }
 
@@ -97,7 +97,7 @@ mod running {
         }
 
         /// Returns the stretched time.
-        pub(in crate::runtime) fn told(self, time: Duration) -> Duration {
+        pub(in crate::runtime) fn stretched_time(self, time: Duration) -> Duration {
             match time.checked_sub(self.origin) {
                 Some(since) if self.factor > 1 => self.origin + since * self.factor,
                 _ => time,
@@ -126,11 +126,11 @@ mod running {
         #[test]
         fn time_is_stretched_around_its_origin() {
             let lapse = Lapse::read("100000,12").expect("read");
-            assert_eq!(lapse.told(s(100)), s(100));
-            assert_eq!(lapse.told(s(105)), s(160));
-            assert_eq!(lapse.told(s(90)), s(90), "before");
+            assert_eq!(lapse.stretched_time(s(100)), s(100));
+            assert_eq!(lapse.stretched_time(s(105)), s(160));
+            assert_eq!(lapse.stretched_time(s(90)), s(90), "before");
             assert_eq!((lapse.stretched(s(5)), lapse.real(s(60))), (s(60), s(5)));
-            assert_eq!(NONE.told(s(105)), s(105));
+            assert_eq!(NONE.stretched_time(s(105)), s(105));
         }
 
         #[test]

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_than_the_most_and_dead_ones_make_room() {
+    fn there_are_never_more_than_the_most_and_dead_ones_leave_first() {
         let many = |from: usize, count: usize| -> Vec<LoadedSchedule> {
             let one = |n: usize| {
                 let schedule = ScheduleId::from_bytes((n as u128).to_be_bytes());

@@ -128,8 +128,8 @@ impl ScheduleParts {
         }
     }
 
-    /// Starts jobs that may run now: on this replica's executor if it has room, else through the
-    /// queue.
+    /// Starts jobs that may run now: on this replica's executor if it has capacity, else through
+    /// the queue.
     async fn start(&self, tickets: &[Ticket]) {
         let left = self.runner.as_ref().map(|runner| runner.take_over(tickets));
         let tickets = left.as_deref().unwrap_or(tickets);

@@ -32,7 +32,7 @@ pub(in crate::executor) async fn close_orphans(
             AttemptEnd::failed(lost(), wait.map(|wait| now.plus(wait)))
         };
         let Some(ended) = FinishedAttempt::unsent(shared, (job, attempt), end) else { continue };
-        // Does not wait for room in the channel: a later look closes the claims that find none.
+        // Does not wait for capacity in the channel: a later look closes the claims that find none.
         if outcomes.try_send(ended).is_err() {
             break;
         }

@@ -1,9 +1,9 @@
 //! Starts jobs as soon as they are made, past the queue.
 //!
-//! When the executor beside a leader has room, the statement that makes the leader's jobs also
+//! When the executor beside a leader has capacity, the statement that makes the leader's jobs also
 //! claims them: they need no ticket and no claim of their own. A job that a user asks for beside an
-//! executor with room needs no ticket either (`handover`). Such jobs overtake no tickets: while
-//! tickets wait for room in this executor, nothing starts here, and while tickets wait for an
+//! executor with capacity needs no ticket either (`handover`). Such jobs overtake no tickets: while
+//! tickets wait for capacity in this executor, nothing starts here, and while tickets wait for an
 //! account or a host, nothing of that account or host does.
 
 use std::collections::HashMap;

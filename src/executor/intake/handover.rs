@@ -25,7 +25,7 @@ const BATCHES: usize = 8;
 /// take them.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// Starts the jobs that are handed over, and queues the tickets that there is no room for.
+/// Starts the jobs that are handed over, and queues the tickets that there is no capacity for.
 pub(in crate::executor) struct Handover {
     starter: DirectStarter,
     waiting: mpsc::Receiver<Ticket>,
@@ -79,7 +79,7 @@ impl Handover {
         }
     }
 
-    /// Claims the jobs that there is room for, within the turn, and queues the tickets of the
+    /// Claims the jobs that there is capacity for, within the turn, and queues the tickets of the
     /// others.
     fn start(
         &self,
@@ -92,7 +92,7 @@ impl Handover {
         let coming = starter.shared.running.announce();
         self.starter.tasks.spawn(TaskKind::Claim, async move {
             let start = match &turn {
-                Some(_) => find_room(&starter, &tickets).await,
+                Some(_) => find_capacity(&starter, &tickets).await,
                 None => None,
             };
             let has_slot = |ticket: &Ticket| {
@@ -111,7 +111,7 @@ impl Handover {
 
 /// Takes slots for the tickets that may start; `None` while the clock is not trusted, after a stop
 /// has begun, or without a lease.
-async fn find_room(starter: &DirectStarter, tickets: &[Ticket]) -> Option<AttemptStarter> {
+async fn find_capacity(starter: &DirectStarter, tickets: &[Ticket]) -> Option<AttemptStarter> {
     let is_believed = starter.shared.clock.is_believed();
     let outcomes = starter.outcomes().filter(|_| is_believed)?;
     let leased = starter.shared.lease.ensure().await.ok()?;

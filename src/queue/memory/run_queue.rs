@@ -8,7 +8,7 @@ use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, TakenTickets};
 use crate::runtime::count_down;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
-/// Tickets that wait for their start, and tickets that wait for room.
+/// Tickets that wait for their start, and tickets that wait for capacity.
 #[derive(Default)]
 pub(super) struct MemoryRunQueue {
     queued: HashSet<JobId>,

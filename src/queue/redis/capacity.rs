@@ -1,12 +1,12 @@
-//! Divides the room among shards that are asked at once, so that together they cannot hand out more
-//! than there is.
+//! Divides the capacity among shards that are asked at once, so that together they cannot
+//! exceed it.
 
 use std::collections::HashMap;
 
 use crate::queue::Capacity;
 
 /// Returns the part of `capacity` for the shard at `place` of `shards`. The parts add up to the
-/// room.
+/// capacity.
 pub(super) fn part(capacity: &Capacity, place: usize, shards: usize) -> Capacity {
     let part = |value: usize| value / shards + usize::from(place < value % shards);
     Capacity {
@@ -22,14 +22,15 @@ pub(super) fn part(capacity: &Capacity, place: usize, shards: usize) -> Capacity
     }
 }
 
-/// Returns those of `rooms` that can matter where at most `most` tickets are handed out. The others
-/// limit these tickets just as `unnamed` does, the room of keys without a name in `rooms`.
+/// Returns those of `capacities` that can matter where at most `most` tickets are handed out. The
+/// others limit these tickets just as `unnamed` does, the capacity of keys that are not in
+/// `capacities`.
 pub(super) fn binding<K>(
-    rooms: &HashMap<K, usize>,
+    capacities: &HashMap<K, usize>,
     unnamed: usize,
     most: usize,
 ) -> impl Iterator<Item = (&K, usize)> {
-    let named = rooms.iter().map(|(name, capacity)| (name, *capacity));
+    let named = capacities.iter().map(|(name, capacity)| (name, *capacity));
     named.filter(move |(_, capacity)| (*capacity).min(most) != unnamed.min(most))
 }
 
@@ -40,10 +41,10 @@ mod tests {
 
     #[test]
     fn accounts_that_hold_back_no_ticket_are_not_named() {
-        let rooms = HashMap::from([('a', 0), ('b', 3), ('c', 4), ('d', 9)]);
+        let capacities = HashMap::from([('a', 0), ('b', 3), ('c', 4), ('d', 9)]);
         let named = |unnamed, most| {
             let mut named: Vec<char> =
-                binding(&rooms, unnamed, most).map(|(name, _)| *name).collect();
+                binding(&capacities, unnamed, most).map(|(name, _)| *name).collect();
             named.sort_unstable();
             named.into_iter().collect::<String>()
         };

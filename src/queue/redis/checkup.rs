@@ -37,7 +37,7 @@ async fn look(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
     let lent = server.connect("checkup").await?;
     let mut findings = match versions(&lent).await {
         Ok(findings) => findings,
-        Err(error) => vec![not_told("its version", &error)],
+        Err(error) => vec![not_reported("its version", &error)],
     };
     findings.push(of_speed(round_trip));
     findings.push(match try_rights(&lent).await {
@@ -46,7 +46,7 @@ async fn look(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
     });
     match memory(&lent).await {
         Ok(answer) => findings.extend(answer),
-        Err(error) => findings.push(not_told("its maxmemory-policy", &error)),
+        Err(error) => findings.push(not_reported("its maxmemory-policy", &error)),
     }
     Ok(findings)
 }
@@ -57,7 +57,7 @@ fn reason(error: &QueueError) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-fn not_told(what: &str, error: &QueueError) -> Finding {
+fn not_reported(what: &str, error: &QueueError) -> Finding {
     Finding::warning(format!("the server does not report {what}: {}", reason(error)))
 }
 
@@ -119,11 +119,11 @@ async fn memory(lent: &LentConnection<'_>) -> Result<Vec<Finding>> {
         let answer = ask(lent, field).await?;
         Ok(answer.iter().flatten().filter_map(|bytes| bytes.parse().ok()).max().unwrap_or(0))
     };
-    findings.push(of_room(bytes("used_memory").await?, bytes("maxmemory").await?));
+    findings.push(of_memory(bytes("used_memory").await?, bytes("maxmemory").await?));
     Ok(findings)
 }
 
-fn of_room(used: u64, most: u64) -> Finding {
+fn of_memory(used: u64, most: u64) -> Finding {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     if most == 0 {
         return Finding::good(format!("it uses {} MB, without a limit", megabytes(used)));
@@ -143,10 +143,10 @@ mod tests {
     use crate::domain::finding::Grade;
 
     #[test]
-    fn little_room_is_told() {
-        assert_eq!(of_room(5_000_000, 0).grade, Grade::Good);
-        assert_eq!(of_room(80_000_000, 100_000_000).grade, Grade::Good);
-        let full = of_room(80_000_001, 100_000_000);
+    fn little_memory_is_reported() {
+        assert_eq!(of_memory(5_000_000, 0).grade, Grade::Good);
+        assert_eq!(of_memory(80_000_000, 100_000_000).grade, Grade::Good);
+        let full = of_memory(80_000_001, 100_000_000);
         assert_eq!(full.grade, Grade::Warning);
         assert!(full.text.starts_with("it uses 81 of 100 MB: raise maxmemory"), "{}", full.text);
         assert_eq!(of_speed(SLOW * 2).grade, Grade::Warning);

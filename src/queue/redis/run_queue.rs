@@ -2,7 +2,7 @@
 //! starts, and the ready tickets by account and host.
 //!
 //! A take looks at all shards, then runs a script for each shard that has tickets. The shards that
-//! are asked at once share the room. The remaining room then goes to one shard after the other.
+//! are asked at once share the capacity. What remains then goes to one shard after the other.
 //! Each take begins with another shard. The shards of a cluster are on several servers: where one
 //! is down, its shards back off, and the tickets of the others are taken all the same.
 

@@ -50,10 +50,10 @@ fn assert_documented(mark: &str, reply: &Reply) {
 
 #[tokio::test]
 async fn the_answers_are_those_of_the_api() {
-    let told = AlertSetup::start().await;
-    let api = told.api();
+    let setup = AlertSetup::start().await;
+    let api = setup.api();
     let body = json!({ "type": "webhook", "label": "Pager",
-        "config": { "url": told.provider.url("/hook") } });
+        "config": { "url": setup.provider.url("/hook") } });
     let made = api.post("/v1/notification-channels", &body).await;
     assert_documented("a channel is created", &made);
     let path = format!("/v1/notification-channels/{}", id(made.data()));
@@ -66,10 +66,10 @@ async fn the_answers_are_those_of_the_api() {
     let shown: Value =
         serde_json::from_str(code("answer: a verification has failed")).expect("JSON");
     assert_eq!(refused.body, shown);
-    let schedule = told.schedule("/seq/500", &[id(made.data())], json!({})).await;
+    let schedule = setup.schedule("/seq/500", &[id(made.data())], json!({})).await;
     let preference = format!("/v1/schedules/{schedule}/notifications");
     assert_documented("a preference is set", &api.get(&preference).await);
-    told.run(&schedule).await;
+    setup.run(&schedule).await;
     settled(api, "", 1).await;
     let listed = api.get(&format!("/v1/notification-deliveries?scheduleId={schedule}")).await;
     assert_documented("deliveries are listed", &listed);
@@ -106,20 +106,20 @@ fn alerts(preference: &Value, ends: &str) -> String {
         repeat_every_minutes: whole("repeatEveryMinutes"),
     };
     let mut streak = Streak::default();
-    let mut told = Vec::new();
+    let mut described = Vec::new();
     for (minute, end) in (1..).zip(ends.split(' ')) {
         let end = if end == "F" { JobEnd::Failed } else { JobEnd::Succeeded };
         let (raised, after) = policy.judge(streak, end, Timestamp::from_millis(minute * 60_000));
         streak = after;
         let wanted: Vec<_> = raised.into_iter().filter(|one| one.wanted).collect();
         assert!(wanted.len() <= 1, "one alert for one job");
-        told.push(match wanted.first().map(|one| one.kind) {
+        described.push(match wanted.first().map(|one| one.kind) {
             None => "-",
             Some(AlertKind::ScheduleRecovered) => "R",
             Some(_) => "!",
         });
     }
-    told.join(" ")
+    described.join(" ")
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn the_examples_of_preferences_come_out() {
     let mut checked = 0;
     for row in rows {
         let cells: Vec<_> = row.split('`').skip(1).step_by(2).collect();
-        let [preference, ends, told] = cells[..] else { panic!("{row}") };
+        let [preference, ends, described] = cells[..] else { panic!("{row}") };
         let preference = serde_json::from_str(&preference.replace(", …", "")).expect("JSON");
-        assert_eq!(alerts(&preference, ends), told, "{row}");
+        assert_eq!(alerts(&preference, ends), described, "{row}");
         checked += 1;
     }
     assert_eq!(checked, 7);
@@ -165,16 +165,16 @@ impl Case {
 
 /// Returns alerts from before and after a rotation, and attacks that are based on them.
 async fn cases() -> Vec<Case> {
-    let told = AlertSetup::start().await;
-    let (channel, old) = told.webhook("/hook").await;
-    let schedule = told.schedule("/seq/500", &[&channel], json!({})).await;
-    told.run(&schedule).await;
-    let before = told.provider.alerted(1).await.remove(0);
+    let setup = AlertSetup::start().await;
+    let (channel, old) = setup.webhook("/hook").await;
+    let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
+    setup.run(&schedule).await;
+    let before = setup.provider.alerted(1).await.remove(0);
     let path = format!("/v1/notification-channels/{channel}/rotate-secret");
-    let rotated = told.api().post(&path, &json!({})).await;
+    let rotated = setup.api().post(&path, &json!({})).await;
     let new = rotated.data()["secret"].as_str().expect("a secret");
-    told.run(&schedule).await;
-    let after = told.provider.alerted(2).await.remove(1);
+    setup.run(&schedule).await;
+    let after = setup.provider.alerted(2).await.remove(1);
     let late = after.headers["webhook-timestamp"].to_str().expect("text");
     let late = (late.parse::<u64>().expect("seconds") - 600).to_string();
     let mut forged = Case::of(new, &after, false);

@@ -145,8 +145,8 @@ async fn every_changing_route_writes_exactly_one_entry() {
         let made = made.or(answer.body["data"]["schedules"][0]["id"].as_str());
         let object = change.object.as_deref().or(made).expect("an object");
         let newest = &after[0];
-        let told = [&newest["actor"], &newest["action"], &newest["object"], &newest["origin"]];
-        assert_eq!(told, [&*key, change.action, object, "192.0.2.9"], "{}", change.route);
+        let recorded = [&newest["actor"], &newest["action"], &newest["object"], &newest["origin"]];
+        assert_eq!(recorded, [&*key, change.action, object, "192.0.2.9"], "{}", change.route);
         assert_eq!(newest["at"], json!(service.clock.now().to_string()));
         assert_eq!(newest.as_object().expect("an object").len(), 6);
     }

@@ -28,7 +28,7 @@ const RULES: GroupingRules = GroupingRules {
 };
 
 /// Creates a schedule that alerts `channel` about failures.
-async fn telling(service: &Service, channel: &str) -> String {
+async fn alerting_schedule(service: &Service, channel: &str) -> String {
     let schedule = id(&service.create(json!({})).await);
     let preference = json!({ "notifyOn": "failure", "channelIds": [channel] });
     let path = format!("/v1/schedules/{schedule}/notifications");
@@ -96,7 +96,7 @@ fn refused(retry_after_s: Option<u64>) -> TryOutcome {
 /// the channel.
 pub async fn failed_delivery(service: &Service, target: &Target) -> (String, String) {
     let channel = service.verified(target).await;
-    let schedule = telling(service, &channel).await;
+    let schedule = alerting_schedule(service, &channel).await;
     fail(service, &schedule).await;
     let claimed = claim(service).await;
     complete(service, &claimed[0], refused(None), 500).await;
@@ -111,7 +111,7 @@ async fn get(service: &Service, delivery: &str) -> Value {
 async fn a_delivery_shows_each_of_its_tries() {
     let service = Service::start().await;
     let channel = service.verified(&accepting().await).await;
-    let schedule = telling(&service, &channel).await;
+    let schedule = alerting_schedule(&service, &channel).await;
     service.advance(1);
     let job = fail(&service, &schedule).await;
     let listed = service.get(LIST).await.ok()["deliveries"][0].clone();
@@ -168,7 +168,7 @@ async fn deliveries_are_listed_newest_first_in_pages() {
     let service = Service::start().await;
     let target = accepting().await;
     let channel = service.verified(&target).await;
-    let schedule = telling(&service, &channel).await;
+    let schedule = alerting_schedule(&service, &channel).await;
     for _ in 0..12 {
         service.advance(1);
         fail(&service, &schedule).await;
@@ -202,7 +202,7 @@ async fn deliveries_are_filtered() {
     let (failed, channel) = failed_delivery(&service, &target).await;
     let schedule = get(&service, &failed).await["scheduleId"].as_str().expect("an id").to_owned();
     let other = service.verified(&target).await;
-    let waiting = telling(&service, &other).await;
+    let waiting = alerting_schedule(&service, &other).await;
     service.advance(1);
     fail(&service, &waiting).await;
     let no_channel = ChannelId::new(START, 3);

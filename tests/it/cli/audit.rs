@@ -225,7 +225,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
     let ran = runner.ran.take();
     assert_eq!(ran, CHANGING.map(str::to_owned).into(), "each one that changes something");
     let entries = entries(path).await;
-    let told: Vec<_> =
+    let recorded: Vec<_> =
         entries.iter().map(|(_, action, object, _)| (&**action, &**object)).collect();
     let users = result(path, &["user", "list"]);
     let mut users = users.lines().skip(1).filter_map(|row| row.split_whitespace().next());
@@ -263,7 +263,7 @@ async fn every_changing_command_writes_exactly_one_entry() {
         ("account.exported", account),
         ("account.deleted", account),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(recorded, expected);
     let of_none = result(path, &["audit-log"]);
     assert!(of_none.contains(account), "the author of the deletion is listed: {of_none}");
     for (actor, _, _, origin) in &entries {

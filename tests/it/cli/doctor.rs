@@ -124,7 +124,7 @@ async fn the_mail_server_is_tried() {
         let done: CommandResult = command.output().expect("started").into();
         assert!(!format!("{}{}", done.out, done.err).contains("hunter"), "{done:?}");
         let line = lines(&done.out, "mail.url").first().map(|line| (*line).to_owned());
-        (done, line.expect("it is told"))
+        (done, line.expect("it is printed"))
     };
     let (done, line) = try_with("ann:hunter2@", true);
     assert_eq!(done.status, Some(0), "{done:?}");

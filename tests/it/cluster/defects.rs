@@ -8,7 +8,7 @@ use punctual::runtime::faults::FaultPoint;
 use super::mutations::{
     LOST_TICKETS, Mutations, NO_CLAIM_CHECK, NO_EPOCH_CHECK, NO_RESCUE, NO_TICK_KEY, NO_WRITE,
 };
-use super::oracles::{names, told};
+use super::oracles::{formatted, names};
 use super::world::{Plan, USUAL, World};
 use crate::harness::wait::live_for;
 
@@ -24,8 +24,8 @@ async fn caught(world: &mut World, invariant: &str) {
         let panic = log.iter().find(|line| line["message"] == "panicked");
         assert!(panic.is_none(), "{panic:?}");
     }
-    assert!(names(&violations).contains(invariant), "not caught:\n{}", told(&violations));
-    println!("caught:\n{}", told(&violations[..violations.len().min(5)]));
+    assert!(names(&violations).contains(invariant), "not caught:\n{}", formatted(&violations));
+    println!("caught:\n{}", formatted(&violations[..violations.len().min(5)]));
 }
 
 /// Starts a world in which the leader has no executor. So all jobs start by their tickets.

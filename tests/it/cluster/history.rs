@@ -31,8 +31,8 @@ pub struct History {
     /// The responses to a stranger.
     pub probes: Vec<Probe>,
     /// The schedules that alert about the ends of their jobs, and the time since when they do.
-    pub telling: Vec<String>,
-    pub telling_since: i64,
+    pub alerting: Vec<String>,
+    pub alerting_since: i64,
     /// Their alerts.
     pub alerts: Vec<Alert>,
     /// The events that reached the receiver.

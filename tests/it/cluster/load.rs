@@ -47,18 +47,18 @@ pub struct Users {
     /// An API key of each account.
     pub keys: Vec<String>,
     pub tape: Arc<Mutex<Tape>>,
-    pub dice: Random,
+    pub random: Random,
     names: Arc<AtomicUsize>,
     gone: Arc<AtomicBool>,
 }
 
 impl Users {
-    pub fn new(doors: Doors, keys: Vec<String>, dice: Random) -> Self {
+    pub fn new(doors: Doors, keys: Vec<String>, random: Random) -> Self {
         Self {
             doors,
             keys,
             tape: Arc::default(),
-            dice,
+            random,
             names: Arc::default(),
             gone: Arc::default(),
         }
@@ -80,7 +80,7 @@ impl Users {
 
     /// Returns a random number below `bound`.
     pub fn below(&self, bound: usize) -> usize {
-        usize::try_from(self.dice.bits() % bound as u128).expect("small")
+        usize::try_from(self.random.bits() % bound as u128).expect("small")
     }
 
     /// Returns a random replica among those that are known to run.
@@ -200,7 +200,7 @@ impl Users {
     /// Runs one user until all users go home.
     pub async fn live(self, schedules: Arc<Vec<String>>) {
         while !self.gone.load(Ordering::Relaxed) {
-            let pause = 0.1 + 0.3 * self.dice.unit();
+            let pause = 0.1 + 0.3 * self.random.unit();
             live_for(Duration::from_secs_f64(pause)).await;
             let any = &schedules[self.below(schedules.len())];
             match self.below(10) {

@@ -391,7 +391,7 @@ async fn users_who_disconnect_leave_nothing_behind() {
         let said = if place % 3 == 0 { body.len() / 2 } else { body.len() };
         stream.write_all(&body.as_bytes()[..said]).await.expect("sent");
         if place % 3 == 1 {
-            live_for(Duration::from_secs_f64(0.03 * world.users.dice.unit())).await;
+            live_for(Duration::from_secs_f64(0.03 * world.users.random.unit())).await;
         }
     }
     world.minutes(1.0).await;

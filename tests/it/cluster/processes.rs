@@ -26,7 +26,7 @@ async fn leaders_killed_at_any_time_are_replaced() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED);
     for shard in [0, 5] {
-        let part = world.users.dice.unit();
+        let part = world.users.random.unit();
         world.part_of_minute(part).await;
         let leader = world.leader_of(shard).await;
         world.outlives(leader).await;
@@ -132,7 +132,7 @@ async fn a_leader_paused_past_its_lease_changes_nothing_when_it_resumes() {
     let mut world = World::start(USUAL).await;
     world.fires_on(REPLACED);
     for shard in [0, 5] {
-        let part = world.users.dice.unit();
+        let part = world.users.random.unit();
         world.part_of_minute(part).await;
         let leader = world.leader_of(shard).await;
         world.begin_fault();

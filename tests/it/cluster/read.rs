@@ -66,7 +66,7 @@ pub async fn jobs(api: &ApiClient, account: usize, cut: i64) -> Vec<Job> {
     let listed = api.jobs(&format!("to={}", Timestamp::from_millis(cut))).await;
     let mut jobs = Vec::with_capacity(listed.len());
     let mut asked = JoinSet::new();
-    let rooms = Arc::new(tokio::sync::Semaphore::new(6));
+    let permits = Arc::new(tokio::sync::Semaphore::new(6));
     for record in listed {
         let mut listed = job(&record, account);
         if listed.number == 1 && listed.status == "SUCCESS" {
@@ -75,9 +75,9 @@ pub async fn jobs(api: &ApiClient, account: usize, cut: i64) -> Vec<Job> {
             jobs.push(listed);
             continue;
         }
-        let (api, rooms) = (api.clone(), rooms.clone());
+        let (api, permits) = (api.clone(), permits.clone());
         asked.spawn(async move {
-            let _room = rooms.acquire().await.expect("open");
+            let _permit = permits.acquire().await.expect("open");
             job(&api.job(&listed.id).await, account)
         });
     }

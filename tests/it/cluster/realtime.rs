@@ -17,7 +17,7 @@ async fn real_minutes_with_a_crash_every_half_minute() {
     while begun.elapsed() < LONG {
         // Every second crash is at the full minute.
         if deaths % 2 == 0 {
-            world.part_of_minute(0.999 + 0.002 * world.users.dice.unit()).await;
+            world.part_of_minute(0.999 + 0.002 * world.users.random.unit()).await;
         }
         let victim = world.users.below(world.replicas.len());
         world.outlives(victim).await;

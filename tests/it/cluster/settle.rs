@@ -10,7 +10,7 @@ use sqlx::types::Uuid;
 
 use super::history::{Alert, History, Hit, Use};
 use super::lapse::machine;
-use super::oracles::{Violation, judge, told};
+use super::oracles::{Violation, formatted, judge};
 use super::replica::Replica;
 use super::world::World;
 use super::{audit, oracles, read};
@@ -156,10 +156,10 @@ impl World {
             faults: self.faults.clone(),
             uses: self.uses().await,
             probes: tape.probes,
-            telling: self.telling.clone(),
-            telling_since: self.telling_since,
+            alerting: self.alerting.clone(),
+            alerting_since: self.alerting_since,
             alerts: self.alerts().await,
-            received: self.told.alerts().iter().map(Received::event).collect(),
+            received: self.alert_target.alerts().iter().map(Received::event).collect(),
             cut,
             read: read_at,
             latest_ms: self.latest_ms,
@@ -242,7 +242,7 @@ impl World {
         report(&history);
         self.show_warnings();
         let violations = judge(&history);
-        assert!(violations.is_empty(), "{}", told(&violations));
+        assert!(violations.is_empty(), "{}", formatted(&violations));
         assert_eq!(self.miscounted().await, 0, "each finished job is counted in one hour");
         history
     }

@@ -59,7 +59,7 @@ impl World {
         for (place, schedule) in created.into_iter().enumerate() {
             let users = self.users.clone();
             asking.spawn(async move {
-                let wait = half as f64 - 150.0 + 300.0 * users.dice.unit();
+                let wait = half as f64 - 150.0 + 300.0 * users.random.unit();
                 live_for(Duration::from_secs_f64(wait / 1_000.0)).await;
                 let (what, body) = ask(place, schedule);
                 users.ask(what, body.as_ref()).await;
@@ -104,7 +104,7 @@ async fn a_schedule_changed_at_its_tick_runs_the_old_or_the_new_version() {
         for (place, schedule) in changed.iter().cloned().enumerate() {
             let (users, url) = (world.users.clone(), url.clone());
             asking.spawn(async move {
-                let wait = f64::from(half) - 150.0 + 500.0 * users.dice.unit();
+                let wait = f64::from(half) - 150.0 + 500.0 * users.random.unit();
                 live_for(Duration::from_secs_f64(wait / 1_000.0)).await;
                 let version = 1_000 * (round + 1) + place;
                 let sent = version.to_string();
@@ -137,7 +137,7 @@ async fn a_schedule_disabled_at_its_tick_does_not_fire_until_it_is_enabled() {
             for schedule in switched.clone() {
                 let (users, body) = (world.users.clone(), body.clone());
                 asking.spawn(async move {
-                    live_for(Duration::from_secs_f64(users.dice.unit())).await;
+                    live_for(Duration::from_secs_f64(users.random.unit())).await;
                     users.ask(What::Switch { schedule, on }, Some(&body)).await;
                 });
             }
@@ -201,7 +201,7 @@ async fn a_batch_is_created_as_a_whole_or_not_at_all() {
             let what = What::Create { names, minutes: 0 };
             users.ask_at(door, 0, what, Some(&batch.into())).await
         });
-        live_for(usual.mul_f64(world.users.dice.unit())).await;
+        live_for(usual.mul_f64(world.users.random.unit())).await;
         world.replicas[victim].kill();
         cut_off += usize::from(call.await.expect("no panic") == Answer::Lost);
         world.restart(victim).await;

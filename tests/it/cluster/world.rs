@@ -88,10 +88,10 @@ pub struct World {
     pub stores: Stores,
     pub target: Recorder,
     /// The receiver of the alerts about finished jobs.
-    pub told: Provider,
+    pub alert_target: Provider,
     /// The schedules that alert it, and the time since when they do.
-    pub telling: Vec<String>,
-    pub telling_since: i64,
+    pub alerting: Vec<String>,
+    pub alerting_since: i64,
     pub users: Users,
     /// The schedules of the first account that tick.
     pub schedules: Arc<Vec<String>>,
@@ -120,7 +120,7 @@ fn seed() -> u64 {
 impl World {
     /// Creates a world with running servers and without running replicas.
     pub async fn prepare(plan: Plan) -> Self {
-        let dice = Random::seeded(seed());
+        let random = Random::seeded(seed());
         let stores = Stores::start(plan.own_store, plan.etcd_members).await;
         let url = stores.store.url();
         let given = [("PUNCTUAL_STORE_URL", url.as_str())];
@@ -143,16 +143,16 @@ impl World {
             replica.mutate(plan.mutations);
             replicas.push(replica);
         }
-        let users = Users::new(doors, keys, dice);
+        let users = Users::new(doors, keys, random);
         Self {
             plan,
             lapse,
             replicas,
             stores,
             target: Recorder::start().await,
-            told: Provider::start().await,
-            telling: Vec::new(),
-            telling_since: 0,
+            alert_target: Provider::start().await,
+            alerting: Vec::new(),
+            alerting_since: 0,
             users,
             schedules: Arc::default(),
             installation,
@@ -228,19 +228,19 @@ impl World {
     async fn tell(&mut self) {
         let door = self.users.door().expect("a replica");
         let api = ApiClient::new(door, &self.users.keys[0]);
-        let config = json!({ "url": self.told.url("/alerts") });
+        let config = json!({ "url": self.alert_target.url("/alerts") });
         let channel = json!({ "type": "webhook", "label": "told", "config": config });
         let made = api.post("/v1/notification-channels", &channel).await;
         let channel = made.data()["id"].as_str().expect("an id").to_owned();
         let path = format!("/v1/notification-channels/{channel}/verify");
         api.post(&path, &Value::Null).await.data();
-        self.telling = self.schedules.iter().step_by(3).cloned().collect();
-        for schedule in &self.telling {
+        self.alerting = self.schedules.iter().step_by(3).cloned().collect();
+        for schedule in &self.alerting {
             let path = format!("/v1/schedules/{schedule}/notifications");
             let wanted = json!({ "notifyOn": "both", "channelIds": [channel] });
             api.call("PUT", &path, Some(&wanted)).await.expect("an answer").data();
         }
-        self.telling_since = self.lapse.now();
+        self.alerting_since = self.lapse.now();
     }
 
     /// Waits for `count` minutes of the calendar.

@@ -39,8 +39,8 @@ async fn a_damaged_definition_fails_its_own_jobs_and_the_log_names_them_once() {
         assert_eq!(end, (&json!("FAILED"), &json!("INTERNAL"), &json!(1)), "{ended}");
         assert!(ended["errorMessage"].as_str().is_some_and(|why| why.contains("save")), "{ended}");
         assert!(target.hits_of(job).is_empty(), "nothing was sent");
-        let told = server.log().iter().filter(|line| line["id"] == job.as_str()).count();
-        assert_eq!(told, 1);
+        let logged = server.log().iter().filter(|line| line["id"] == job.as_str()).count();
+        assert_eq!(logged, 1);
     }
     assert!(!server.log().iter().any(|line| line.to_string().contains("70007")), "its content");
 }

@@ -62,28 +62,33 @@ impl History {
 }
 
 fn judge_job(job: &Value, hits: &[Hit]) {
-    let told = || format!("{job:#} {hits:#?}");
-    assert!(is_final(job), "JOB-3: {}", told());
+    let details = || format!("{job:#} {hits:#?}");
+    assert!(is_final(job), "JOB-3: {}", details());
     let number = job["attemptNumber"].as_u64().expect("a number");
-    assert!(number <= job["maxAttempts"].as_u64().expect("a number"), "JOB-1: {}", told());
+    assert!(number <= job["maxAttempts"].as_u64().expect("a number"), "JOB-1: {}", details());
     let attempts = job["attempts"].as_array().expect("attempts");
     let numbers: Vec<_> = attempts.iter().map(|attempt| attempt["number"].as_u64()).collect();
-    assert_eq!(numbers, (1..=number).map(Some).collect::<Vec<_>>(), "JOB-1: {}", told());
+    assert_eq!(numbers, (1..=number).map(Some).collect::<Vec<_>>(), "JOB-1: {}", details());
     let increase = hits.windows(2).all(|two| two[0].attempt < two[1].attempt);
-    assert!(increase, "JOB-1: hits twice or out of order: {}", told());
+    assert!(increase, "JOB-1: hits twice or out of order: {}", details());
     let scheduled: Timestamp = instant(job, "scheduledRunAtUtc");
     for hit in hits {
-        assert!(u64::from(hit.attempt) <= number, "an attempt that is not recorded: {}", told());
+        assert!(u64::from(hit.attempt) <= number, "an attempt that is not recorded: {}", details());
         // Both times are from this machine. The service rounds down to milliseconds.
-        assert!(hit.wall_ms >= scheduled.as_millis(), "TICK-3: {}", told());
+        assert!(hit.wall_ms >= scheduled.as_millis(), "TICK-3: {}", details());
     }
     for attempt in attempts.iter().filter(|attempt| attempt["statusCode"].is_u64()) {
         let number = attempt["number"].as_u64().expect("a number");
         let hit = hits.iter().find(|hit| u64::from(hit.attempt) == number);
         let answered = hit.and_then(|hit| hit.answered).map(u64::from);
-        assert_eq!(attempt["statusCode"].as_u64(), answered, "store and target differ: {}", told());
+        assert_eq!(
+            attempt["statusCode"].as_u64(),
+            answered,
+            "store and target differ: {}",
+            details()
+        );
     }
-    assert!(scheduled <= instant(job, "completedAtUtc"), "{}", told());
+    assert!(scheduled <= instant(job, "completedAtUtc"), "{}", details());
 }
 
 pub fn is_final(job: &Value) -> bool {

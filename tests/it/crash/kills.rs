@@ -68,7 +68,7 @@ async fn create_until_death(api: ApiClient, url: String, history: Arc<Mutex<Hist
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn repeated_kills_under_load_lose_and_double_nothing() {
-    let dice = Random::seeded(seed());
+    let random = Random::seeded(seed());
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);
     let history = Arc::new(Mutex::new(History::default()));
@@ -88,7 +88,7 @@ async fn repeated_kills_under_load_lose_and_double_nothing() {
             users.spawn(trigger_until_death(api.clone(), all.clone(), user, history.clone()));
         }
         users.spawn(create_until_death(api, target.url("/ok"), history.clone()));
-        let life = 0.05 + dice.unit() * 0.9;
+        let life = 0.05 + random.unit() * 0.9;
         live_for(Duration::from_secs_f64(life)).await;
         server.kill();
         users.join_all().await;
@@ -109,7 +109,7 @@ async fn repeated_kills_under_load_lose_and_double_nothing() {
 /// F75: a batch is created completely or not at all, whenever the server dies.
 #[tokio::test]
 async fn a_kill_during_a_bulk_create_leaves_all_or_nothing() {
-    let dice = Random::seeded(seed());
+    let random = Random::seeded(seed());
     let mut installation = Installation::new(&[]);
     let one = |place: usize| schedule("http://example.com/", json!({ "name": format!("{place}") }));
     let batch = Value::Array((0..1_000).map(one).collect());
@@ -120,7 +120,7 @@ async fn a_kill_during_a_bulk_create_leaves_all_or_nothing() {
         let body = batch.clone();
         let call =
             tokio::spawn(async move { api.call("POST", "/v1/schedules/bulk", Some(&body)).await });
-        live_for(Duration::from_millis(20).mul_f64(1.0 + dice.unit() * 12.0)).await;
+        live_for(Duration::from_millis(20).mul_f64(1.0 + random.unit() * 12.0)).await;
         server.kill();
         if call.await.expect("no panic").is_ok_and(|reply| reply.status == 201) {
             least += 1_000;

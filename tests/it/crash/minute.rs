@@ -20,7 +20,7 @@ fn wall() -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_kill_at_the_full_minute_each_tick_has_one_job() {
-    let dice = Random::seeded(wall().subsec_nanos().into());
+    let random = Random::seeded(wall().subsec_nanos().into());
     let target = Recorder::start().await;
     let mut installation = Installation::new(&[]);
     let server = installation.serve().await;
@@ -39,7 +39,7 @@ async fn after_a_kill_at_the_full_minute_each_tick_has_one_job() {
 
     // The time of the kill is between shortly before the tick and the middle of the burst.
     let life = since_1970.saturating_sub(wall() + Duration::from_millis(20));
-    let extra = Duration::from_millis(150).mul_f64(dice.unit());
+    let extra = Duration::from_millis(150).mul_f64(random.unit());
     println!("dies {extra:?} after 20 ms before the minute");
     live_for(life + extra).await;
     server.kill();

@@ -43,7 +43,8 @@ async fn it_distinguishes_a_service_that_keeps_its_promises() {
     let (recorder, port) = (Recorder::start().await, free_port());
     let listen = format!("127.0.0.1:{port}");
     let here = format!("http://{listen}/");
-    let told = command(&installation, &server, &recorder.url("/ok"), &[]).spawn().expect("it runs");
+    let verifier =
+        command(&installation, &server, &recorder.url("/ok"), &[]).spawn().expect("it runs");
     let mut heard = command(&installation, &server, &here, &["--listen", &listen]);
     let heard = heard.spawn().expect("it runs");
     // The requests go to another address than the one that it listens on.
@@ -51,7 +52,7 @@ async fn it_distinguishes_a_service_that_keeps_its_promises() {
     let mut unheard = command(&installation, &server, &elsewhere, &["--listen", &other]);
     let unheard = unheard.spawn().expect("it runs");
 
-    let (status, summary, complaints) = end(told).await;
+    let (status, summary, complaints) = end(verifier).await;
     assert_eq!(status, Some(0), "{summary}{complaints}");
     assert!(summary.starts_with("3 ticks: 0 missed, 0 doubled, "), "{summary}");
     let (status, summary, complaints) = end(heard).await;

@@ -40,8 +40,8 @@ async fn a_request_that_may_no_longer_be_sent_is_not_written_to_a_new_connection
         let request = get(&target.url("/"));
         caller.client.send_while(account(1), request, AMPLE, move || may_send).await
     };
-    let told = failure(send(false).await, ErrorCode::WorkerLost, true);
-    assert_eq!(told.message, "the executor was paused before it could send the request");
+    let failed = failure(send(false).await, ErrorCode::WorkerLost, true);
+    assert_eq!(failed.message, "the executor was paused before it could send the request");
     eventually("the connection is open", || target.connections() == 1).await;
     assert_eq!(target.requests().len(), 0);
     assert_eq!(response(send(true).await).body, b"ok".as_slice());

@@ -42,7 +42,7 @@ async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
     .await;
     let new = world.replica(&[]).await;
 
-    let told = Instant::now();
+    let signalled = Instant::now();
     old.tell_to_stop();
     within(Duration::from_secs(2), "it is not ready", async || {
         (old.ask("/readyz").await.status == 503).then_some(())
@@ -53,7 +53,7 @@ async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
         (new.shards().await.len() == usize::from(SHARDS)).then_some(())
     })
     .await;
-    println!("handed over {:?} after the signal", told.elapsed());
+    println!("handed over {:?} after the signal", signalled.elapsed());
     // Both attempts are still running.
     let api = new.client(&key);
     assert_eq!(api.job(&slow).await["status"], "RUNNING");
@@ -63,7 +63,7 @@ async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
     assert_eq!((&ended["status"], &ended["attemptNumber"]), (&json!("SUCCESS"), &json!(1)));
     // One attempt was aborted.
     old.ends(1).await;
-    assert!(told.elapsed() < Duration::from_secs(30), "{:?}", told.elapsed());
+    assert!(signalled.elapsed() < Duration::from_secs(30), "{:?}", signalled.elapsed());
     // The other replica soon retries the aborted attempt.
     within(Duration::from_secs(40), "it is tried again", async || {
         target.hits_of(&endless).iter().any(|hit| hit.attempt == 2).then_some(())
@@ -99,8 +99,9 @@ async fn a_renewal_on_its_way_does_not_bring_its_lease_back() {
     .await;
     replica.tell_to_stop();
     until("it holds no shard", async || {
-        let told: Value = serde_json::from_str(&world.run(&["cluster", "--json"])).expect("JSON");
-        let mut shards = told["shards"].as_array()?.iter();
+        let inspection: Value =
+            serde_json::from_str(&world.run(&["cluster", "--json"])).expect("JSON");
+        let mut shards = inspection["shards"].as_array()?.iter();
         shards.all(|shard| shard["held"] == false).then_some(())
     })
     .await;

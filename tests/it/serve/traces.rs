@@ -106,10 +106,10 @@ async fn a_job_is_one_trace_over_all_replicas() {
     // The target received the span id of each attempt.
     let mut attempts: Vec<_> = spans.iter().filter(|span| span.span.name == "attempt").collect();
     attempts.sort_by_key(|attempt| attempt.attribute("punctual.attempt"));
-    let told: Vec<_> = target.requests().iter().map(|sent| sent.header("traceparent")).collect();
+    let parents: Vec<_> = target.requests().iter().map(|sent| sent.header("traceparent")).collect();
     let ids = attempts.iter().map(|attempt| hex(&attempt.span.span_id));
     let expected: Vec<_> = ids.map(|id| vec![format!("00-{trace}-{id}-01")]).collect();
-    assert_eq!(told, expected);
+    assert_eq!(parents, expected);
     assert!(attempts.iter().all(|attempt| attempt.span.parent_span_id == whole.span.span_id));
     let status = |number: usize| attempts[number].attribute("http.response.status_code");
     assert_eq!((status(0), status(1)), ("503".to_owned(), "200".to_owned()));

@@ -106,7 +106,7 @@ fn watch(folder: &Path, targets: &[SocketAddr]) {
 
 /// Divides each time span in the rules by 60: `[10m]` becomes `[10s]`, `for: 1h` becomes `for: 1m`.
 fn in_time_lapse(rules: &str) -> String {
-    let mut told = String::new();
+    let mut result = String::new();
     let mut rest = rules;
     while let Some(begin) = rest.find(|letter: char| letter.is_ascii_digit()) {
         let digits = rest[begin..].find(|letter: char| !letter.is_ascii_digit());
@@ -122,18 +122,18 @@ fn in_time_lapse(rules: &str) -> String {
             Some('d') => Some(format!("{}m", number * 24)),
             _ => None,
         };
-        told.push_str(before);
-        told.push_str(shortened.as_deref().unwrap_or(&rest[begin..end]));
+        result.push_str(before);
+        result.push_str(shortened.as_deref().unwrap_or(&rest[begin..end]));
         rest = &rest[end + usize::from(shortened.is_some())..];
     }
-    told + rest
+    result + rest
 }
 
 #[test]
 fn spans_of_rules_are_shortened() {
     let rules = "for: 2m\nexpr: rate1h[10m] > 3 and x[6h] < 5 * 60 or y[3d]\ninterval: 30s\n";
-    let told = "for: 2s\nexpr: rate1h[10s] > 3 and x[6m] < 5 * 60 or y[72m]\ninterval: 30s\n";
-    assert_eq!(in_time_lapse(rules), told);
+    let expected = "for: 2s\nexpr: rate1h[10s] > 3 and x[6m] < 5 * 60 or y[72m]\ninterval: 30s\n";
+    assert_eq!(in_time_lapse(rules), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,7 +21,7 @@ pub(in crate::executor) struct Slots {
     per_account: usize,
     per_host: usize,
     state: Mutex<SlotState>,
-    /// Locked from reading the room until taking the slots, so that no other task takes them in
+    /// Locked from reading the capacity until taking the slots, so that no other task takes them in
     /// between.
     turn: tokio::sync::Mutex<()>,
     hint: Arc<Notify>,
@@ -46,11 +46,11 @@ struct SlotState {
     hosts: HashMap<HostKey, usize>,
     /// Accounts that want more than their share.
     narrow: HashMap<AccountId, NarrowShare>,
-    /// Set if the dispatcher found less room than tickets and waits for more.
+    /// Set if the dispatcher found less capacity than tickets and waits for more.
     wanted: bool,
     /// The number of slots freed so far.
     freed: u64,
-    /// Set while tickets may wait for room. Meanwhile nothing starts past them.
+    /// Set while tickets may wait for capacity. Meanwhile nothing starts past them.
     queued: bool,
     /// Accounts and hosts that have been at their caps, each with the end of the time in which
     /// tickets of it are assumed to wait, on the monotonic clock.
@@ -64,7 +64,7 @@ enum CappedParty {
     Host(HostKey),
 }
 
-/// The right to take slots according to the room that was read. Only one task has it at a time.
+/// The right to take slots according to the capacity that was read. Only one task has it at a time.
 pub(in crate::executor) type SlotTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// A share that is smaller than what its account wants.
@@ -94,7 +94,7 @@ impl Slots {
         }
     }
 
-    /// Returns the room at `now`, on the monotonic clock.
+    /// Returns the capacity at `now`, on the monotonic clock.
     pub(in crate::executor) fn capacity(&self, now: Duration) -> Capacity {
         let mut state = self.state.lock();
         state.narrow.retain(|_, narrow| narrow.until > now);
@@ -149,7 +149,7 @@ impl Slots {
         (within, beyond)
     }
 
-    /// Takes the slot for a ticket that was handed out for the room of this turn.
+    /// Takes the slot for a ticket that was handed out for the capacity of this turn.
     pub(in crate::executor) fn take(self: &Arc<Self>, ticket: &Ticket, now: Duration) -> Slot {
         self.state.lock().enter(ticket, self, now);
         self.slot(ticket)
@@ -164,8 +164,8 @@ impl Slots {
         self.turn.lock().await
     }
 
-    /// Takes slots for those of the tickets that may start past the queue: there is room for them,
-    /// and no ticket waits for it. A part of the slots stays free: with that room the dispatcher
+    /// Takes slots for those of the tickets that may start past the queue: there is capacity for
+    /// them, and no ticket waits for it. A part of the slots stays free: with these the dispatcher
     /// takes tickets, and so finds out when the queue is empty.
     pub(in crate::executor) fn reserve(
         self: &Arc<Self>,
@@ -177,7 +177,7 @@ impl Slots {
         let mut slots = HashMap::with_capacity(tickets.len());
         for ticket in tickets {
             if state.free(self) > 0
-                && state.has_room(ticket, self, now)
+                && state.has_capacity(ticket, self, now)
                 // A second slot for the same job must not be made: dropping it takes the lock held
                 // here.
                 && let Entry::Vacant(vacant) = slots.entry(ticket.job)
@@ -209,7 +209,7 @@ impl Slots {
         self.state.lock().freed
     }
 
-    /// Sets whether tickets may wait for room.
+    /// Sets whether tickets may wait for capacity.
     pub(in crate::executor) fn set_queued(&self, queued: bool) {
         self.state.lock().queued = queued;
     }
@@ -252,9 +252,9 @@ impl SlotState {
         if self.queued { 0 } else { slots.most().saturating_sub(self.used) }
     }
 
-    /// Returns `true` if the ticket's account and host have room that no other ticket of theirs
+    /// Returns `true` if the ticket's account and host have capacity that no other ticket of theirs
     /// waits for.
-    fn has_room(&self, ticket: &Ticket, slots: &Slots, now: Duration) -> bool {
+    fn has_capacity(&self, ticket: &Ticket, slots: &Slots, now: Duration) -> bool {
         let used = |used: Option<&usize>, cap| used.copied().unwrap_or_default() < cap;
         let caps = [CappedParty::Account(ticket.account), CappedParty::Host(ticket.host)];
         used(self.accounts.get(&ticket.account), slots.per_account)

@@ -1,4 +1,4 @@
-//! Tests of the slots: the room, what starts past the queue, and the shares of accounts.
+//! Tests of the slots: the capacity, what starts past the queue, and the shares of accounts.
 
 use super::*;
 use crate::domain::Timestamp;
@@ -24,7 +24,7 @@ fn ticket(job: u128, account: u128) -> Ticket {
 }
 
 #[test]
-fn room_shrinks_with_use_and_grows_back() {
+fn capacity_shrinks_with_use_and_grows_back() {
     let (slots, ticket) = (slots(), ticket(1, 1));
     let slot = slots.take(&ticket, NOW);
     let capacity = slots.capacity(NOW);

@@ -1,7 +1,7 @@
--- Hands out ready tickets as far as there is room, and goes round the accounts. KEYS: ready, turn,
--- the taker's last answer. ARGV: the request's id, the lifetime of its answer in ms, a host to
--- begin with, the room in all, per account and per host, the number of accounts that follow with
--- their own room, these accounts, and then hosts with their own room. Returns the tickets in one
+-- Hands out ready tickets within the capacity, and goes round the accounts. KEYS: ready, turn, the
+-- taker's last answer. ARGV: the request's id, the lifetime of its answer in ms, a host to begin
+-- with, the capacity in all, per account and per host, the number of accounts that follow with their
+-- own capacity, these accounts, and then hosts with their own capacity. Returns the tickets in one
 -- string, and 1 if there may be more tickets, else 0.
 --
 -- A ready ticket is 16 bytes of account, 8 of host, 16 of job and 15 digits of start. All have the
@@ -18,10 +18,10 @@ if count == 0 then return { '', 0 } end
 
 local first_host, left = ARGV[3], tonumber(ARGV[4])
 local per_account, per_host = tonumber(ARGV[5]), tonumber(ARGV[6])
-local account_room, host_room = {}, {}
+local account_capacity, host_capacity = {}, {}
 local hosts_from = 8 + 2 * tonumber(ARGV[7])
-for i = 8, hosts_from - 2, 2 do account_room[ARGV[i]] = tonumber(ARGV[i + 1]) end
-for i = hosts_from, #ARGV, 2 do host_room[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = 8, hosts_from - 2, 2 do account_capacity[ARGV[i]] = tonumber(ARGV[i + 1]) end
+for i = hosts_from, #ARGV, 2 do host_capacity[ARGV[i]] = tonumber(ARGV[i + 1]) end
 
 -- Greater than any job, or host and job: these never begin with so many of these bytes.
 local AFTER_HOST, AFTER_ACCOUNT = '\255', string.rep('\255', 9)
@@ -61,23 +61,24 @@ local function take(account, most)
         local ticket = look(at.from, at.to)
         if ticket then
             local host = ticket:sub(17, 24)
-            local room = host_room[host] or per_host
-            local ask, after, found = math.min(most - got, room), '(' .. account .. host .. AFTER_HOST, {}
+            local capacity = host_capacity[host] or per_host
+            local ask, found = math.min(most - got, capacity), {}
+            local after = '(' .. account .. host .. AFTER_HOST
             if ask > 0 then
                 found = redis.call('ZRANGEBYLEX', ready, '[' .. ticket, after, 'LIMIT', 0, ask)
                 redis.call('ZREM', ready, unpack(found))
                 for _, one in ipairs(found) do taken[#taken + 1] = one end
             end
             got = got + #found
-            host_room[host] = room - #found
-            if #found < ask or room == #found then at.from = after end
+            host_capacity[host] = capacity - #found
+            if #found < ask or capacity == #found then at.from = after end
         elseif at.last then
             break
         else
             at.from, at.to, at.last = '[' .. account, '(' .. account .. first_host, true
         end
     end
-    account_room[account] = (account_room[account] or per_account) - got
+    account_capacity[account] = (account_capacity[account] or per_account) - got
     left = left - got
     return got
 end
@@ -87,13 +88,13 @@ while left > 0 and looks > 0 do
     while #round < left and looks > 0 do
         local account = next_account()
         if not account then break end
-        if (account_room[account] or per_account) > 0 then round[#round + 1] = account end
+        if (account_capacity[account] or per_account) > 0 then round[#round + 1] = account end
     end
     if #round == 0 then break end
     while left > 0 and #round > 0 and looks > 0 do
         local quota, again = math.max(1, math.floor(left / #round)), {}
         for _, account in ipairs(round) do
-            local most = math.min(quota, left, account_room[account] or per_account)
+            local most = math.min(quota, left, account_capacity[account] or per_account)
             if most > 0 and take(account, most) == most then again[#again + 1] = account end
         end
         round = again

@@ -28,8 +28,8 @@ const WRITES: u32 = 5;
 const SLOW: Duration = Duration::from_millis(50);
 /// Less free space than this gives a warning: 1 GiB is enough for a day of some hundred thousand
 /// jobs.
-const LITTLE_ROOM: u64 = 1 << 30;
-const NO_ROOM: u64 = 100 << 20;
+const LITTLE_SPACE: u64 = 1 << 30;
+const TOO_LITTLE_SPACE: u64 = 100 << 20;
 
 /// Checks the file of `settings`, which a server may be using, and its folder. `migrate` is `true`
 /// if the server applies missing migrations.
@@ -115,17 +115,17 @@ fn of_folder(settings: &SqliteSettings, clock: &Clock) -> Vec<Finding> {
         )),
     }];
     findings.push(match free_bytes(settings) {
-        Ok(free) => of_room(free),
+        Ok(free) => of_free_space(free),
         Err(error) => Finding::warning(format!("cannot read the free space of the disk: {error}")),
     });
     findings
 }
 
-fn of_room(free: u64) -> Finding {
+fn of_free_space(free: u64) -> Finding {
     let said = format!("the disk has {} MB left", free / 1_000_000);
-    if free < NO_ROOM {
+    if free < TOO_LITTLE_SPACE {
         Finding::failure(format!("{said}: free some space, or no job can be recorded"))
-    } else if free < LITTLE_ROOM {
+    } else if free < LITTLE_SPACE {
         Finding::warning(format!("{said}: free some space, or keep less history (history.days)"))
     } else {
         Finding::good(said)
@@ -158,10 +158,10 @@ mod tests {
     use crate::domain::finding::Grade;
 
     #[test]
-    fn room_runs_out_by_degrees() {
-        assert_eq!(of_room(NO_ROOM - 1).grade, Grade::Failure);
-        assert_eq!(of_room(NO_ROOM).grade, Grade::Warning);
-        assert_eq!(of_room(LITTLE_ROOM).grade, Grade::Good);
+    fn space_runs_out_by_degrees() {
+        assert_eq!(of_free_space(TOO_LITTLE_SPACE - 1).grade, Grade::Failure);
+        assert_eq!(of_free_space(TOO_LITTLE_SPACE).grade, Grade::Warning);
+        assert_eq!(of_free_space(LITTLE_SPACE).grade, Grade::Good);
     }
 
     #[test]

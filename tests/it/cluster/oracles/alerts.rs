@@ -19,9 +19,9 @@ pub fn each_end_is_reported(history: &History) -> Vec<Violation> {
         of_jobs.entry(&alert.job).or_default().push(alert);
     }
     let alive: BTreeSet<&str> = history.schedules.iter().map(|one| one.id.as_str()).collect();
-    let told = history.jobs.iter().filter(|job| history.telling.contains(&job.schedule));
+    let alerted = history.jobs.iter().filter(|job| history.alerting.contains(&job.schedule));
     let mut violations = Vec::new();
-    for job in told {
+    for job in alerted {
         let alerts = of_jobs.remove(job.id.as_str()).unwrap_or_default();
         if let Some(what) = wrong(history, job, &alerts, alive.contains(job.schedule.as_str())) {
             violations.push(violation("I13", format!("{what}: {} {alerts:?}", job.id)));
@@ -32,7 +32,7 @@ pub fn each_end_is_reported(history: &History) -> Vec<Violation> {
 
 fn wrong(history: &History, job: &Job, alerts: &[&Alert], is_alive: bool) -> Option<&'static str> {
     let is_cancelled = job.error.as_deref() == Some("CANCELLED");
-    let is_certain = job.completed.is_some_and(|at| at > history.telling_since) && is_alive;
+    let is_certain = job.completed.is_some_and(|at| at > history.alerting_since) && is_alive;
     let kind = if job.status == "SUCCESS" { "job.succeeded" } else { "job.failed" };
     match alerts {
         [] if !is_cancelled && is_certain && job.is_final() => Some("an end without an alert"),

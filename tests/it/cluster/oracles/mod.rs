@@ -66,7 +66,7 @@ pub fn names(violations: &[Violation]) -> BTreeSet<&'static str> {
 }
 
 /// Formats the first violations for people.
-pub fn told(violations: &[Violation]) -> String {
+pub fn formatted(violations: &[Violation]) -> String {
     let mut lines: Vec<_> = violations.iter().take(30).map(ToString::to_string).collect();
     lines.push(format!("{} in all", violations.len()));
     lines.join("\n")

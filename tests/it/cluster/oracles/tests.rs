@@ -337,41 +337,43 @@ fn loops_that_stand_still_and_use_that_grows_are_found() {
 
 #[test]
 fn ends_without_an_alert_or_with_two_are_found() {
-    let told = |job: &Job, status: i16| Alert {
+    let alert_of = |job: &Job, status: i16| Alert {
         job: job.id.clone(),
         event: format!("evt_{}", job.id),
         kind: "job.succeeded".to_owned(),
         status,
         is_merged: status == MERGED,
     };
-    let telling = |history: &mut History, change: &dyn Fn(&mut History)| {
-        history.telling = vec![ID.to_owned()];
-        history.alerts = history.jobs.iter().map(|job| told(job, DELIVERED)).collect();
+    let alerting = |history: &mut History, change: &dyn Fn(&mut History)| {
+        history.alerting = vec![ID.to_owned()];
+        history.alerts = history.jobs.iter().map(|job| alert_of(job, DELIVERED)).collect();
         history.received = history.alerts.iter().map(|alert| alert.event.clone()).collect();
         change(history);
     };
     let right: [&dyn Fn(&mut History); 3] = [
         &|_| (),
-        &|history| history.alerts[0] = told(&history.jobs[0], MERGED),
+        &|history| history.alerts[0] = alert_of(&history.jobs[0], MERGED),
         // Jobs that ended before the preference was set have no alert.
         &|history| {
-            history.telling_since = 10 * MINUTE;
+            history.alerting_since = 10 * MINUTE;
             history.alerts.clear();
         },
     ];
     let wrong: [&dyn Fn(&mut History); 7] = [
         &|history| drop(history.alerts.remove(1)),
-        &|history| history.alerts.push(told(&history.jobs[1], MERGED)),
+        &|history| history.alerts.push(alert_of(&history.jobs[1], MERGED)),
         &|history| history.alerts[1].status = CLAIMED,
         &|history| history.alerts[1].status = FAILED,
-        &|history| history.alerts[1] = Alert { is_merged: false, ..told(&history.jobs[1], MERGED) },
+        &|history| {
+            history.alerts[1] = Alert { is_merged: false, ..alert_of(&history.jobs[1], MERGED) }
+        },
         &|history| history.alerts[1].kind = "job.failed".to_owned(),
         &|history| drop(history.received.pop_first()),
     ];
     for change in right {
-        found(&[], |history| telling(history, change));
+        found(&[], |history| alerting(history, change));
     }
     for change in wrong {
-        found(&["I13"], |history| telling(history, change));
+        found(&["I13"], |history| alerting(history, change));
     }
 }

@@ -36,7 +36,7 @@ type JobAlert = (&'static str, JobId, Option<ChannelId>);
 
 struct History<'w> {
     w: &'w World,
-    dice: Random,
+    random: Random,
     rules: GroupingRules,
     now: Timestamp,
     schedules: Vec<ModelSchedule>,
@@ -51,7 +51,7 @@ struct History<'w> {
 
 impl History<'_> {
     fn roll(&self, sides: usize) -> usize {
-        usize::try_from(self.dice.bits() % sides as u128).expect("a few")
+        usize::try_from(self.random.bits() % sides as u128).expect("a few")
     }
 
     fn count(&self, sides: u8) -> u32 {
@@ -315,7 +315,7 @@ pub async fn whatever_happens_every_event_is_reported_or_recorded(w: &World) {
         };
         let mut history = History {
             w,
-            dice: Random::seeded(seed as u64),
+            random: Random::seeded(seed as u64),
             rules,
             now: minute(start),
             schedules: Vec::new(),
