@@ -1,8 +1,5 @@
 //! Events of commits that meet concurrent changes or locked rows, and claims of deliveries around
 //! locked rows.
-
-use std::time::Duration;
-
 use punctual::domain::job::JobStatus;
 use punctual::store::{AttemptEnd, Claimed, Completion, CompletionResult, UpkeepStore};
 use sqlx::Connection;
@@ -11,13 +8,11 @@ use tokio::time::timeout;
 
 use super::super::alerts::{ONE_BY_ONE, commits_raise};
 use super::super::world::{World, failure, minute};
+use super::held::BEYOND_LOCK_TIMEOUTS;
 use super::interference::{CANCELLED, NEXT_ATTEMPT, STOPPED, TOUCHED};
 use super::locks::until_one_waits;
 use super::world;
 use crate::harness::database::{Database, run};
-
-/// A time shorter than any lock timeout.
-const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// Returns a running job of a schedule that reports its failures.
 async fn running(w: &World) -> Claimed {
@@ -153,7 +148,10 @@ async fn others_are_claimed_and_the_held_one_stays_due() {
     let uuid = Uuid::from_bytes(held.to_bytes());
     let select = format!("SELECT FROM notification_deliveries WHERE id = '{uuid}' FOR UPDATE");
     run(&mut hold, &select).await;
-    let claimed = timeout(AT_ONCE, w.claim_due(minute(3))).await.expect("at once").taken;
+    let claimed = timeout(BEYOND_LOCK_TIMEOUTS, w.claim_due(minute(3)))
+        .await
+        .expect("it does not wait")
+        .taken;
     assert_eq!(claimed.len(), 2);
     assert!(claimed.iter().all(|one| one.id != held));
     hold.rollback().await.expect("roll back");
