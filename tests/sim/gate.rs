@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 /// The fate of an operation.
@@ -75,6 +76,16 @@ impl Gate {
     pub async fn reached(&self) {
         let mut hold = self.hold.subscribe();
         hold.wait_for(|hold| *hold == Hold::Waiting).await.expect("the gate is alive");
+    }
+
+    /// Waits until a task has called the held operation. Returns the task's result if it ends without
+    /// the call. Returns also if the process dies.
+    pub async fn reached_by<T>(&self, task: &mut JoinHandle<T>) -> Option<Result<T, JoinError>> {
+        tokio::select! {
+            () = self.reached() => None,
+            result = task => Some(result),
+            () = self.died() => None,
+        }
     }
 
     /// Releases the held operation. No operation is held after that.

@@ -156,10 +156,7 @@ impl World {
             (leader, ended)
         });
         // The leader may have no reason for the call.
-        let without_call = tokio::select! {
-            () = gate.reached() => None,
-            ended = &mut led => Some(ended),
-        };
+        let without_call = gate.reached_by(&mut led).await;
         let is_reached = without_call.is_none();
         self.note(format_args!("replica {place} sleeps at {call}: {is_reached}"));
         if is_reached {

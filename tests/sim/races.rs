@@ -30,12 +30,8 @@ impl World {
         });
         let stop = led.abort_handle();
         // The leader may have nothing to fire, or meet a fault first.
-        let without_call = tokio::select! {
-            () = gate.reached() => None,
-            ended = &mut led => Some(ended),
-            () = gate.died() => None,
-        };
-        self.note(format_args!("the leader has nothing to fire: {}", without_call.is_some()));
+        let without_call = gate.reached_by(&mut led).await;
+        self.note(format_args!("the leader ended without firing: {}", without_call.is_some()));
         self.meddle().await;
         gate.release();
         let ended = match without_call {

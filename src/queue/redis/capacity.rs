@@ -1,5 +1,5 @@
-//! Divides the capacity among shards that are asked at once, so that together they cannot
-//! exceed it.
+//! Divides the capacity among shards that are asked at once, so that together they cannot exceed
+//! it.
 
 use std::collections::HashMap;
 

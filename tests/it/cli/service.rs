@@ -102,28 +102,15 @@ fn ask(host: &str, what: &str, rest: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// A connection that the process has accepted, so that it needs no file descriptor any more.
-struct AcceptedConnection {
-    host: String,
-    stream: BufReader<TcpStream>,
-}
-
-impl AcceptedConnection {
-    fn open(host: &str) -> Self {
-        let stream = TcpStream::connect(host).expect("connected");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        Self { host: host.to_owned(), stream: BufReader::new(stream) }
-    }
-
-    /// Returns the number of connections that could not be accepted.
-    fn accept_errors(&mut self) -> String {
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", self.host);
-        self.stream.get_mut().write_all(request.as_bytes()).expect("sent");
-        let mut lines = self.stream.by_ref().lines().map(|line| line.expect("answered"));
-        let count =
-            lines.find_map(|line| Some(line.strip_prefix("punctual_accept_errors_total ")?.into()));
-        count.expect("the metric")
-    }
+/// Returns the number of connections that the process could not accept. Asks over one that it has
+/// accepted, because a new one would need a file descriptor.
+fn accept_errors(accepted: &mut BufReader<TcpStream>) -> String {
+    let request = b"GET /metrics HTTP/1.1\r\nHost: ops\r\n\r\n";
+    accepted.get_mut().write_all(request).expect("sent");
+    let mut lines = accepted.by_ref().lines().map(|line| line.expect("answered"));
+    let count =
+        lines.find_map(|line| Some(line.strip_prefix("punctual_accept_errors_total ")?.into()));
+    count.expect("the metric")
 }
 
 /// Calls `value` repeatedly until it returns a value.
@@ -255,11 +242,13 @@ fn the_service_survives_a_lack_of_file_descriptors() {
     unlimited(command.current_dir(folder.path()).env_clear().stderr(Stdio::null()));
     let dev = Dev::start(command);
     demo_succeeded(&dev);
-    let mut accepted = AcceptedConnection::open(&dev.ops);
-    assert_eq!(accepted.accept_errors(), "0");
+    let accepted = TcpStream::connect(&dev.ops).expect("connected");
+    accepted.set_read_timeout(Some(PATIENCE)).expect("set");
+    let mut accepted = BufReader::new(accepted);
+    assert_eq!(accept_errors(&mut accepted), "0");
     let hoarded: Vec<_> = (0..150).filter_map(|_| TcpStream::connect(&dev.ops).ok()).collect();
     assert!(hoarded.len() > 96, "the system queues connections that the process cannot accept");
-    within(PATIENCE, || (accepted.accept_errors() != "0").then_some(()));
+    within(PATIENCE, || (accept_errors(&mut accepted) != "0").then_some(()));
     drop(hoarded);
     within(PATIENCE, || dev.get("/v1/schedules").contains("\"demo\"").then_some(()));
 }

@@ -1,16 +1,15 @@
 //! Events of commits that meet concurrent changes or locked rows, and claims of deliveries around
 //! locked rows.
+
 use punctual::domain::job::JobStatus;
 use punctual::store::{AttemptEnd, Claimed, Completion, CompletionResult, UpkeepStore};
 use sqlx::Connection;
 use sqlx::types::Uuid;
-use tokio::time::timeout;
 
 use super::super::alerts::{ONE_BY_ONE, commits_raise};
 use super::super::world::{World, failure, minute};
-use super::held::BEYOND_LOCK_TIMEOUTS;
 use super::interference::{CANCELLED, NEXT_ATTEMPT, STOPPED, TOUCHED};
-use super::locks::until_one_waits;
+use super::locks::{until_one_waits, without_waiting};
 use super::world;
 use crate::harness::database::{Database, run};
 
@@ -148,10 +147,7 @@ async fn others_are_claimed_and_the_held_one_stays_due() {
     let uuid = Uuid::from_bytes(held.to_bytes());
     let select = format!("SELECT FROM notification_deliveries WHERE id = '{uuid}' FOR UPDATE");
     run(&mut hold, &select).await;
-    let claimed = timeout(BEYOND_LOCK_TIMEOUTS, w.claim_due(minute(3)))
-        .await
-        .expect("it does not wait")
-        .taken;
+    let claimed = without_waiting(&database, w.claim_due(minute(3))).await.taken;
     assert_eq!(claimed.len(), 2);
     assert!(claimed.iter().all(|one| one.id != held));
     hold.rollback().await.expect("roll back");

@@ -18,13 +18,11 @@ use tokio::time::timeout;
 use super::super::account_deletion::{erase_all, fill};
 use super::super::accounts::new_key;
 use super::super::world::{World, failure, fenced, minute, soon};
+use super::locks::without_waiting;
 use super::world;
 use crate::harness::database::{Database, run};
 use crate::harness::wait::live_for;
 
-/// A call that waits for a held row fails before this time, by its lock timeout of 1 s or 3 s. So a
-/// call that succeeds within it has not waited, however busy the machine is.
-pub const BEYOND_LOCK_TIMEOUTS: Duration = Duration::from_secs(20);
 /// The time for which dropping a day's partition locks its tables. It is longer than a commit waits
 /// for rows.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -68,16 +66,14 @@ async fn whoever_holds_jobs_or_old_leases_delays_no_renewal_and_no_look() {
     let mut other = database.beside().await;
     let mut hold = hold_job(&mut other, held.job).await;
     run(&mut hold, "SELECT FROM executors FOR UPDATE").await;
-    let looked = timeout(BEYOND_LOCK_TIMEOUTS, w.store.expired(minute(9), 9))
-        .await
-        .expect("it does not wait");
+    let looked = without_waiting(&database, w.store.expired(minute(9), 9)).await;
     let mut lost: Vec<_> = looked.expect("read").into_iter().map(|claim| claim.job).collect();
     lost.sort_unstable();
     let mut both = [held.job, free.job];
     both.sort_unstable();
     assert_eq!(lost, both);
     let other_lease = w.store.renew(punctual::store::ExecutorId(8), minute(99), minute(98));
-    timeout(BEYOND_LOCK_TIMEOUTS, other_lease).await.expect("it does not wait").expect("renew");
+    without_waiting(&database, other_lease).await.expect("renew");
     hold.rollback().await.expect("roll back");
     w.store.renew(w.executor, minute(99), minute(98)).await.expect("renew");
     assert_eq!(w.store.expired(minute(98), 9).await.expect("read"), []);
@@ -91,7 +87,7 @@ async fn a_call_that_takes_effect_just_now_is_running() {
     let reserve = async |minutes, holder| {
         let asked = Reservation { idempotency: once(holder), request: [1; 32] };
         let reserved = w.store.reserve(w.account, minute(minutes), &asked);
-        timeout(BEYOND_LOCK_TIMEOUTS, reserved).await.expect("it does not wait").expect("reserve")
+        without_waiting(&database, reserved).await.expect("reserve")
     };
     assert_eq!(reserve(1, 1).await, Reserved::Yours);
     let mut other = database.beside().await;
@@ -116,9 +112,7 @@ async fn others_are_claimed_and_the_held_one_stays_late() {
     let [held, free] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
     let mut other = database.beside().await;
     let hold = hold_job(&mut other, held).await;
-    let claimed = timeout(BEYOND_LOCK_TIMEOUTS, w.claim(minute(1), &[held, free]))
-        .await
-        .expect("it does not wait");
+    let claimed = without_waiting(&database, w.claim(minute(1), &[held, free])).await;
     assert_eq!(claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [free]);
     let late = w.store.late(minute(9), None, 9).await.expect("read");
     assert_eq!(late.iter().map(|ticket| ticket.job).collect::<Vec<_>>(), [held], "without a lock");
@@ -138,7 +132,7 @@ async fn others_fire_and_the_held_one_stays_due() {
     let mut other = database.beside().await;
     let hold = hold_state(&mut other, held).await;
     let fire = async || w.store.fire(&[w.fence], soon(minute(1)), &firings).await.expect("fire");
-    let fired = timeout(BEYOND_LOCK_TIMEOUTS, fire()).await.expect("it does not wait");
+    let fired = without_waiting(&database, fire()).await;
     let Fired { tickets, advanced, stale, busy, .. } = fired;
     assert_eq!((tickets.len(), advanced.len()), (1, 1));
     assert_eq!((advanced[0].0, stale, busy), (free, vec![changed], vec![held]));
@@ -166,8 +160,8 @@ async fn a_held_range_of_skips_is_left_as_it_is() {
         let firing = Firing { jobs: vec![], skips, ..firing };
         let rows = if is_held { "skips" } else { "skips WHERE false" };
         let hold = hold(&mut other, rows).await;
-        let done = timeout(BEYOND_LOCK_TIMEOUTS, w.fire(soon(minute(tick)), &[firing])).await;
-        assert_eq!(done.expect("it does not wait").advanced.len(), 1);
+        let done = without_waiting(&database, w.fire(soon(minute(tick)), &[firing])).await;
+        assert_eq!(done.advanced.len(), 1);
         hold.rollback().await.expect("roll back");
         assert_eq!(w.skips(id).await.len(), ranges, "tick {tick}");
     }
@@ -285,10 +279,10 @@ async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
         (granted.iter().map(|granted| granted.account).collect::<Vec<_>>(), held)
     };
     let expected = (vec![w.foreign], vec![w.account]);
-    assert_eq!(timeout(BEYOND_LOCK_TIMEOUTS, reserve()).await.expect("it does not wait"), expected);
-    let begun = timeout(BEYOND_LOCK_TIMEOUTS, w.store.begin_months(minute(1), &both)).await;
-    begun.expect("it does not wait").expect("there already");
-    let waited = timeout(BEYOND_LOCK_TIMEOUTS, w.store.await_jobs(minute(1), 0, &wanted[0])).await;
+    assert_eq!(without_waiting(&database, reserve()).await, expected);
+    let begun = without_waiting(&database, w.store.begin_months(minute(1), &both)).await;
+    begun.expect("there already");
+    let waited = timeout(MOMENT, w.store.await_jobs(minute(1), 0, &wanted[0])).await;
     assert_eq!(waited.expect("not for long").expect("ask"), None);
     let waits = w.store.await_jobs(minute(1), 0, &wanted[0]);
     let lets_go = async {
@@ -328,6 +322,19 @@ async fn a_busy_counter_is_granted_to_its_waiters() {
         _ = join_all(busy) => {}
         () = waits => {}
     }
+}
+
+/// So the tests that use `without_waiting` can fail.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[should_panic(expected = "the call waits for a lock")]
+async fn a_wait_for_a_lock_is_noticed() {
+    let database = Database::migrated().await;
+    let w = world(&database).await;
+    let mut other = database.beside().await;
+    let mut hold = other.begin().await.expect("begin");
+    run(&mut hold, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE").await;
+    let account = [w.account];
+    without_waiting(&database, w.store.begin_months(minute(1), &account)).await.expect("count");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -378,8 +385,8 @@ async fn old_rows_are_pruned_except_locked_ones() {
     let first = uuid(new_key(1).id.to_bytes());
     let hold = hold(&mut other, &format!("api_keys WHERE id = '{first}'")).await;
     let prune = async || {
-        let pruned = timeout(BEYOND_LOCK_TIMEOUTS, w.store.prune_keys(minute(9), 9)).await;
-        pruned.expect("it does not wait").expect("prune")
+        let pruned = without_waiting(&database, w.store.prune_keys(minute(9), 9)).await;
+        pruned.expect("prune")
     };
     assert_eq!(prune().await, 2);
     hold.rollback().await.expect("roll back");
@@ -394,8 +401,7 @@ async fn a_deleted_account_is_erased_in_order_around_what_is_held() {
     assert!(w.store.delete_account(&w.write(minute(4))).await.expect("delete"));
     let mut other = database.beside().await;
     let held = hold(&mut other, "api_keys").await;
-    let rounds =
-        timeout(BEYOND_LOCK_TIMEOUTS, erase_all(&w, w.account)).await.expect("no wait for it");
+    let rounds = without_waiting(&database, erase_all(&w, w.account)).await;
     assert!(!rounds.is_empty());
     let left = w.store.rows_left(w.account).await.expect("count");
     assert!(left > 1, "rows of later tables are left, too: {left}");

@@ -23,22 +23,34 @@ pub async fn until_one_waits(beside: &mut PgConnection) {
 
 /// Waits until at least `sessions` sessions wait for a lock.
 pub async fn until_so_many_wait(beside: &mut PgConnection, sessions: i64) {
-    let asked = async {
-        loop {
-            let waiting: i64 = sqlx::query_scalar(
-                "SELECT count(*) FROM pg_stat_activity
-                 WHERE datname = current_database() AND wait_event_type = 'Lock'",
-            )
-            .fetch_one(&mut *beside)
-            .await
-            .expect("ask");
-            if waiting >= sessions {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
+    let asked = so_many_wait(beside, sessions);
     timeout(Duration::from_secs(10), asked).await.expect("a session waits");
+}
+
+async fn so_many_wait(beside: &mut PgConnection, sessions: i64) {
+    loop {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        .fetch_one(&mut *beside)
+        .await
+        .expect("ask");
+        if waiting >= sessions {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Makes a call of the store that must not wait for a lock, however slow it is. A wait is noticed
+/// while it lasts, which is until the lock timeout.
+pub async fn without_waiting<T>(database: &Database, call: impl Future<Output = T>) -> T {
+    let mut beside = database.beside().await;
+    tokio::select! {
+        result = call => result,
+        () = so_many_wait(&mut beside, 1) => panic!("the call waits for a lock"),
+    }
 }
 
 /// The way in which a leader fires: alone, or with an executor that claims the jobs it has slots
