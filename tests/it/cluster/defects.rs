@@ -46,11 +46,12 @@ async fn firing_without_the_epoch_is_caught() {
     caught(&mut world, "I10").await;
 }
 
-/// The wrong statement fires schedules whose jobs may overlap. The leader pauses before its first
-/// batch of a minute, which can have few schedules, so all of them have this policy.
+/// The wrong statement fires schedules whose jobs may overlap and that have not changed since they
+/// were read. The leader pauses before its first batch of a minute, which can have a single schedule.
+/// So all schedules have this policy, and no users change schedules or create others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_without_the_key_of_their_tick_are_caught() {
-    let plan = Plan { overlap_policy: Some("allow"), ..with(NO_TICK_KEY) };
+    let plan = Plan { overlap_policy: Some("allow"), users: 0, ..with(NO_TICK_KEY) };
     let mut world = World::start(plan).await;
     world.wake_a_leader_after_another_has_fired().await;
     caught(&mut world, "I2").await;

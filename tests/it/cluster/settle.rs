@@ -31,8 +31,7 @@ const MORE_FILES: u64 = 48 + 100;
 /// it.
 const MORE_BYTES: u64 = 32 << 20;
 
-/// The timeout for a moment without calls of the store. In time lapse the loops of a replica make
-/// nearly one call after the other.
+/// The timeout for a moment without calls of the store, and for idle connections to close.
 const TO_A_QUIET_MOMENT: Duration = Duration::from_secs(20);
 
 /// The resource usage of a replica process.
@@ -57,19 +56,27 @@ impl Usage {
         });
         used.collect()
     }
+
+    /// Returns the maximum number of open files at the end.
+    const fn most_files(&self) -> u64 {
+        self.files + MORE_FILES
+    }
 }
 
 impl Replica {
-    /// Waits for a moment without store calls, and returns the smallest number that was seen. Each
-    /// loop makes a call now and then, but a call that never ends is seen at every look.
+    /// Waits until each pool has had a moment without store calls, and returns the sum of the smallest
+    /// numbers that were seen. In time lapse, the loops of a replica make nearly one call after the
+    /// other, so all pools are rarely idle at once. A call that never ends stays in its pool.
     async fn calls_of_the_store(&self) -> u64 {
         let begun = Instant::now();
-        let mut fewest = u64::MAX;
-        while fewest > 0 && begun.elapsed() < TO_A_QUIET_MOMENT {
-            fewest = fewest.min(self.process().gauge("punctual_store_calls").await);
+        let mut fewest = self.process().gauges("punctual_store_calls").await;
+        while fewest.iter().any(|calls| *calls > 0) && begun.elapsed() < TO_A_QUIET_MOMENT {
             live_for(Duration::from_millis(10)).await;
+            let now = self.process().gauges("punctual_store_calls").await;
+            assert_eq!(now.len(), fewest.len(), "the same pools");
+            fewest = fewest.into_iter().zip(now).map(|(before, now)| before.min(now)).collect();
         }
-        fewest
+        fewest.into_iter().sum()
     }
 }
 
@@ -191,10 +198,26 @@ impl World {
         rows.into_iter().map(read).collect()
     }
 
+    /// Returns the usage of the replicas as soon as idle connections have closed, or after a timeout.
+    async fn idle_usage(&self) -> Vec<Usage> {
+        let begun = Instant::now();
+        loop {
+            let now = Usage::of(&self.replicas);
+            let is_within = self.usage.iter().all(|before| {
+                let after = now.iter().find(|now| now.life == before.life);
+                after.is_none_or(|after| after.files <= before.most_files())
+            });
+            if is_within || begun.elapsed() > TO_A_QUIET_MOMENT {
+                return now;
+            }
+            live_for(Duration::from_millis(100)).await;
+        }
+    }
+
     /// Returns the usage of the replicas that lived through the run, and the store calls and
     /// transactions that are still open.
     async fn uses(&self) -> Vec<Use> {
-        let now = Usage::of(&self.replicas);
+        let now = self.idle_usage().await;
         let mut uses = Vec::new();
         for before in &self.usage {
             let Some(after) = now.iter().find(|now| now.life == before.life) else { continue };
@@ -203,7 +226,7 @@ impl World {
                 what: format!("files of replica {place}"),
                 before: before.files,
                 after: after.files,
-                most: before.files + MORE_FILES,
+                most: before.most_files(),
             });
             uses.push(Use {
                 what: format!("bytes of replica {place}"),

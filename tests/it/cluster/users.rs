@@ -300,16 +300,14 @@ async fn five_thousand_due_at_once_all_run_and_users_are_served_meanwhile() {
     let calls = history.calls.iter().filter(during);
     let mut calls: Vec<_> = calls.map(|call| call.ended_at - call.begun_at).collect();
     calls.sort_unstable();
+    let (burst, median) = (over_at - due_at, calls[calls.len() / 2]);
     println!(
-        "the burst took {} ms; {} calls meanwhile took {:?} ms at most, half of them {:?}",
-        over_at - due_at,
+        "the burst took {burst} ms; {} calls meanwhile took {:?} ms at most, half of them {median}",
         calls.len(),
         calls.last(),
-        calls.get(calls.len() / 2)
     );
-    // Three times the allowed second, because there are few calls, the build is not optimized, and
-    // other tests run concurrently.
-    assert!(calls[calls.len() * 99 / 100] < 3_000, "{calls:?}");
-    let burst = history.jobs.iter().filter(|job| job.endpoint.ends_with("/burst"));
-    assert_eq!(burst.count(), BURST, "{BURST} ticks, each a job");
+    // A call that waits for the burst ends with it.
+    assert!(median < burst / 2, "the burst took {burst} ms, calls meanwhile {calls:?} ms");
+    let jobs = history.jobs.iter().filter(|job| job.endpoint.ends_with("/burst"));
+    assert_eq!(jobs.count(), BURST, "{BURST} ticks, each a job");
 }

@@ -216,11 +216,11 @@ impl Server {
         self.operations
     }
 
-    /// The sum of a gauge over all its labels.
-    pub async fn gauge(&self, name: &str) -> u64 {
+    /// Returns the values of a gauge, one for each combination of its labels.
+    pub async fn gauges(&self, name: &str) -> Vec<u64> {
         let values = self.values(&format!("{name}{{")).await;
         assert!(!values.is_empty(), "there is no {name}");
-        values.into_iter().sum()
+        values
     }
 
     /// Returns the values of the metric lines that start with `begin`.
