@@ -30,7 +30,7 @@ use support::receiver::Receiver;
 use support::service::Service;
 use support::target::Target;
 
-const PATIENCE: Duration = Duration::from_secs(55);
+const TIMEOUT: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
 /// The number of failures per second, and the duration in seconds.
 const PER_SECOND: usize = 50;
@@ -97,7 +97,7 @@ fn how_soon() {
     target.take_failures();
     load::runtime().block_on(trigger_evenly(&service, &schedules));
     let count = PER_SECOND * SECONDS;
-    receiver.wait_for(count, PATIENCE);
+    receiver.wait_for(count, TIMEOUT);
     let (failed, told) = (target.take_failures(), receiver.take());
     let lags = told.iter().filter_map(|(job, at)| Some(at.duration_since(*failed.get(job)?)));
     let lags: Vec<Duration> = lags.collect();
@@ -145,7 +145,7 @@ fn how_many() {
     schedules.iter().for_each(|schedule| prefer(&service, schedule, &channel));
     receiver.take();
     let due = burst(&target, "with a preference");
-    receiver.wait_for(BURST, PATIENCE);
+    receiver.wait_for(BURST, TIMEOUT);
     let (first, last) = receiver.span();
     let rate = BURST as f64 / last.duration_since(due).as_secs_f64();
     println!(
@@ -162,7 +162,7 @@ fn burst(target: &Target, what: &str) -> Instant {
     target.take_lags();
     thread::sleep(MINUTE - since_minute(&Clock::system()));
     let due = Instant::now();
-    target.wait_for(BURST, PATIENCE);
+    target.wait_for(BURST, TIMEOUT);
     println!("{BURST} jobs that fail at once, {what}: start lag {}", summary(target.take_lags()));
     due
 }
@@ -207,9 +207,9 @@ fn rate(target: &Target, service: &Service) -> f64 {
     let before = service.metric(FINISHED, "");
     thread::sleep(MINUTE - since_minute(&Clock::system()));
     let due = Instant::now();
-    target.wait_for(SCHEDULES, PATIENCE);
+    target.wait_for(SCHEDULES, TIMEOUT);
     while service.metric(FINISHED, "") < before + SCHEDULES as f64 {
-        assert!(due.elapsed() < PATIENCE, "not all jobs finished in {PATIENCE:?}");
+        assert!(due.elapsed() < TIMEOUT, "not all jobs finished in {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(2));
     }
     SCHEDULES as f64 / due.elapsed().as_secs_f64()

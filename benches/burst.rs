@@ -29,7 +29,7 @@ use support::target::Target;
 
 const MANY: usize = 100_000;
 const FEW: usize = 20;
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// The pause between two reads.
 const READ_EVERY: Duration = Duration::from_millis(20);
 
@@ -51,12 +51,12 @@ fn main() {
     let over = AtomicBool::new(false);
     let reads = thread::scope(|scope| {
         let reading = scope.spawn(|| read(&service, &ids[0], &over));
-        noisy.wait_for(MANY, PATIENCE);
+        noisy.wait_for(MANY, TIMEOUT);
         over.store(true, Ordering::Relaxed);
         reading.join().expect("the reads end")
     });
     let took = began.elapsed().as_secs_f64();
-    quiet.wait_for(FEW, PATIENCE);
+    quiet.wait_for(FEW, TIMEOUT);
     println!("{MANY} of one account: {took:.1} s, {:.0} a second", MANY as f64 / took);
     println!("{FEW} of another, due at the same instant: lag {}", summary(quiet.take_lags()));
     println!("{} reads of the API meanwhile: {}", reads.len(), summary(reads));

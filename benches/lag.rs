@@ -22,7 +22,7 @@ use support::service::Service;
 use support::target::Target;
 
 const SECONDS: usize = 30;
-const PATIENCE: Duration = Duration::from_secs(70);
+const TIMEOUT: Duration = Duration::from_secs(70);
 
 fn main() {
     print_profile();
@@ -35,12 +35,12 @@ fn main() {
 
     let (ids, _) = service.create(per_second, "0 0 1 1 *", &target.url());
     trigger_evenly(&replicas, &ids);
-    target.wait_for(per_second * SECONDS, PATIENCE);
+    target.wait_for(per_second * SECONDS, TIMEOUT);
     println!("{per_second} triggers a second for {SECONDS} s: lag {}", summary(target.take_lags()));
 
     service.create(per_second, "* * * * *", &target.url());
     for _ in 0..2 {
-        target.wait_for(per_second, PATIENCE);
+        target.wait_for(per_second, TIMEOUT);
         println!("{per_second} due at one minute: lag {}", summary(target.take_lags()));
     }
 }

@@ -30,8 +30,8 @@ use punctual::runtime::{Clock, Random};
 use punctual::store::postgres::{self, PostgresStore};
 use punctual::store::sqlite::{self, SqliteStore};
 use punctual::store::{
-    AttemptEnd, Claim, Claimed, Completion, CompletionResult, ExecutorId, Fence, Fired, Firing,
-    NewSchedule, NewVersion, SecretCipher, SharedStore, TickJob, WriteContext,
+    AttemptEnd, ClaimRequest, ClaimedJob, Completion, CompletionResult, ExecutorId, Fence, Fired,
+    Firing, NewSchedule, NewVersion, SecretCipher, SharedStore, TickJob, WriteContext,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Database, Executor, PgConnection};
@@ -248,7 +248,7 @@ impl Bench {
         let Fired { tickets, .. } = fired;
         assert_eq!(tickets.len(), ids.len());
         let jobs: Vec<_> = tickets.iter().map(|ticket| ticket.job).collect();
-        let claim = Claim { executor: self.executor, now };
+        let claim = ClaimRequest { executor: self.executor, now };
         let start = Instant::now();
         let claimed = self.store.claim(&claim, &jobs).await.expect("claimed").taken;
         spent[2] += start.elapsed();
@@ -256,7 +256,7 @@ impl Bench {
         claimed.iter().map(|claimed| self.success(claimed, now)).collect()
     }
 
-    fn success(&self, claimed: &Claimed, now: Timestamp) -> Completion {
+    fn success(&self, claimed: &ClaimedJob, now: Timestamp) -> Completion {
         let headers = [("content-type", "text/plain"), ("date", "Wed, 15 May 2024 12:00:00 GMT")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let response =

@@ -3,7 +3,7 @@
 //! The modules are listed in the order in which data flows. `domain` makes the decisions and does
 //! no I/O. The contracts (`store`, `queue`, `cluster`) each have an adapter for one machine and one
 //! for a cluster. The stages (`scheduler`, `executor`) read the store, let `domain` decide and
-//! write the store. The front doors turn HTTP into commands.
+//! write the store. The listeners (`api`, `dashboard`) turn HTTP requests into commands.
 //!
 #![doc = include_str!("../README.md")]
 

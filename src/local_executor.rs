@@ -14,18 +14,18 @@ use crate::store::{Fence, Fired, Firing, Result};
 pub trait LocalStarter: Send + Sync {
     /// Fires those of the firings for which the executor has free slots, and starts their jobs.
     /// Each firing has exactly one job, and comes with its ticket. If no other executor is alive,
-    /// the call waits for free slots, for at most `patience`. `Err` returns all firings: there is
+    /// the call waits for free slots, for at most `timeout`. `Err` returns all firings: there is
     /// no free slot.
     async fn fire(
         &self,
         fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
-        patience: Duration,
-    ) -> std::result::Result<LocalStart, Vec<(Firing, Ticket)>>;
+        timeout: Duration,
+    ) -> std::result::Result<LocalFiring, Vec<(Firing, Ticket)>>;
 }
 
 /// The result of firing with [`LocalStarter::fire`].
-pub struct LocalStart {
+pub struct LocalFiring {
     /// The firings for which there was a free slot.
     pub fired: Vec<Firing>,
     /// The jobs that were made and started.
@@ -39,8 +39,8 @@ pub struct LocalStart {
 }
 
 /// The executor as a command sees it.
-pub trait LocalRunner: Send + Sync {
+pub trait LocalHandover: Send + Sync {
     /// Takes over waiting jobs that may start now. Returns those for which it has no free slot, so
     /// that the caller can push them to the queue.
-    fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket>;
+    fn accept(&self, tickets: &[Ticket]) -> Vec<Ticket>;
 }

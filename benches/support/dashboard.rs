@@ -11,7 +11,7 @@ use super::service::Service;
 /// those of an address.
 pub const PROXY: (&str, &str) = ("PUNCTUAL_HTTP_TRUSTED_PROXIES", "127.0.0.0/8");
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A signed-in owner of an account.
 pub struct Visitor {
@@ -67,7 +67,7 @@ impl Visitor {
              content-length: {length}\r\n\r\n{form}"
         );
         let mut stream = TcpStream::connect(self.address).expect("the service listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a socket");
         let began = Instant::now();
         stream.write_all(request.as_bytes()).expect("sent");
         let (mut bytes, mut buffer) = (Vec::new(), vec![0; 64 * 1024]);

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Makes a call. Returns the status and the body of the response.
 pub fn call(
@@ -15,7 +15,7 @@ pub fn call(
     body: &str,
 ) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(request(method, path, key, body, "close").as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -61,12 +61,12 @@ impl Receiver {
         (times().min().expect("some came"), times().max().expect("some came"))
     }
 
-    /// Waits until `count` alerts have arrived. Fails after `patience`.
-    pub fn wait_for(&self, count: usize, patience: Duration) {
+    /// Waits until `count` alerts have arrived. Fails after `timeout`.
+    pub fn wait_for(&self, count: usize, timeout: Duration) {
         let start = Instant::now();
         while self.arrivals().len() < count {
             let seen = self.arrivals().len();
-            assert!(start.elapsed() < patience, "{seen} of {count} alerts in {patience:?}");
+            assert!(start.elapsed() < timeout, "{seen} of {count} alerts in {timeout:?}");
             thread::sleep(Duration::from_millis(1));
         }
     }

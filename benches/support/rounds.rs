@@ -13,7 +13,7 @@ use super::service::Service;
 use super::target::Target;
 
 /// The timeout for the jobs of a minute.
-const PATIENCE: Duration = Duration::from_secs(55);
+const TIMEOUT: Duration = Duration::from_secs(55);
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The subject and the parameters of the measurement.
@@ -56,10 +56,10 @@ impl Rounds {
         self.target.take_lags();
         thread::sleep(MINUTE - since_minute(&clock));
         let began = Instant::now();
-        self.target.wait_for(self.due, PATIENCE);
+        self.target.wait_for(self.due, TIMEOUT);
         let sent = began.elapsed();
         while self.finished() < finished + self.due as f64 {
-            assert!(began.elapsed() < PATIENCE, "not all jobs finished in {PATIENCE:?}");
+            assert!(began.elapsed() < TIMEOUT, "not all jobs finished in {TIMEOUT:?}");
             thread::sleep(Duration::from_millis(2));
         }
         let rate = self.due as f64 / began.elapsed().as_secs_f64();

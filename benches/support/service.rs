@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{cluster, http};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_punctual");
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The number of schedules in a bulk call.
 pub const BULK: usize = 1_000;
@@ -86,7 +86,7 @@ impl Service {
         let child = self.command(&["serve"]).stdout(Stdio::null()).spawn();
         self.process = Some(child.expect("the program starts"));
         while !matches!(http::call(self.operations, "GET", "/readyz", "", ""), Ok((200, _))) {
-            assert!(start.elapsed() < PATIENCE, "not ready in {PATIENCE:?}");
+            assert!(start.elapsed() < TIMEOUT, "not ready in {TIMEOUT:?}");
             thread::sleep(Duration::from_millis(2));
         }
         start.elapsed()

@@ -86,12 +86,12 @@ impl Target {
         self.seen.count.load(Ordering::Acquire)
     }
 
-    /// Waits until `count` requests have arrived. Fails after `patience`.
-    pub fn wait_for(&self, count: usize, patience: Duration) {
+    /// Waits until `count` requests have arrived. Fails after `timeout`.
+    pub fn wait_for(&self, count: usize, timeout: Duration) {
         let start = Instant::now();
         while self.count() < count {
             let seen = self.count();
-            assert!(start.elapsed() < patience, "{seen} of {count} requests in {patience:?}");
+            assert!(start.elapsed() < timeout, "{seen} of {count} requests in {timeout:?}");
             thread::sleep(Duration::from_millis(1));
         }
     }

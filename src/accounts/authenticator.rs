@@ -73,7 +73,7 @@ pub struct AccessDecision {
     pub outcome: Result<Caller, Refusal>,
     /// The state of the rate-limit window that is closest to exhaustion; absent if no window is
     /// enabled.
-    pub standing: Option<WindowState>,
+    pub window_state: Option<WindowState>,
 }
 
 /// A cached key and the time of its lookup.
@@ -164,17 +164,18 @@ impl Authenticator {
         match judged {
             Ok((caller, cached)) => {
                 let counted = self.limiter.count(&cached.subject, &cached.windows, now).await;
-                let Admission { allowed, standing } = counted;
+                let Admission { allowed, window_state } = counted;
                 if allowed && !cached.used.swap(true, Ordering::Relaxed) {
                     self.uses.note((caller.account, caller.key), now);
                 }
                 let outcome = if allowed { Ok(caller) } else { Err(Refusal::TooMany) };
-                AccessDecision { outcome, standing }
+                AccessDecision { outcome, window_state }
             }
             Err(Refused { why, counted: Some(counted) }) => decide(why, counted),
             Err(Refused { why: why @ Refusal::Store(_), .. }) => {
-                let standing = self.limiter.peek_subject(&subject(address), now).await.standing;
-                AccessDecision { outcome: Err(why), standing }
+                let window_state =
+                    self.limiter.peek_subject(&subject(address), now).await.window_state;
+                AccessDecision { outcome: Err(why), window_state }
             }
             Err(Refused { why, .. }) => self.refuse(why, address, now).await,
         }
@@ -279,8 +280,8 @@ impl Authenticator {
 }
 
 /// Returns the decision on a counted call without a valid key.
-fn decide(why: Refusal, Admission { allowed, standing }: Admission) -> AccessDecision {
-    AccessDecision { outcome: Err(if allowed { why } else { Refusal::TooMany }), standing }
+fn decide(why: Refusal, Admission { allowed, window_state }: Admission) -> AccessDecision {
+    AccessDecision { outcome: Err(if allowed { why } else { Refusal::TooMany }), window_state }
 }
 
 /// Returns the subject under which the calls of a key are counted.

@@ -186,7 +186,7 @@ impl Accounts {
         loop {
             let page = self.store.skips_of(id, after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(()) };
-            after = Some(last.place);
+            after = Some(last.position);
             page.into_iter().map(Exported::Skip).try_for_each(&mut *sink)?;
         }
     }

@@ -13,7 +13,7 @@ use crate::store::{KeyUse, SharedStore};
 /// The interval between two writes.
 const STEP: Duration = Duration::from_secs(60);
 /// The maximum number of keys in the buffer. Uses of further keys are dropped until it is written.
-const MOST: usize = 10_000;
+const MAX_KEYS: usize = 10_000;
 
 /// The buffer of unwritten key uses: the last use of each key. Clones share it.
 #[derive(Clone, Default)]
@@ -23,7 +23,7 @@ impl KeyUses {
     /// Records a use of an account's key.
     pub(super) fn note(&self, key: (AccountId, KeyId), at: Timestamp) {
         let mut uses = self.0.lock();
-        if uses.len() < MOST || uses.contains_key(&key) {
+        if uses.len() < MAX_KEYS || uses.contains_key(&key) {
             let latest = uses.entry(key).or_insert(at);
             *latest = at.max(*latest);
         }
@@ -75,13 +75,13 @@ mod tests {
         let at = Timestamp::from_millis;
         let account = AccountId::from_bytes([1; 16]);
         let key = |number: usize| KeyId::new(at(0), number as u128);
-        for number in 0..=MOST {
+        for number in 0..=MAX_KEYS {
             uses.note((account, key(number)), at(5));
         }
         uses.note((account, key(0)), at(7));
         uses.note((account, key(0)), at(6));
         let taken = uses.take();
-        assert_eq!(taken.len(), MOST);
+        assert_eq!(taken.len(), MAX_KEYS);
         let first = taken.iter().find(|one| one.key == key(0)).expect("noted");
         assert_eq!(*first, KeyUse { account, key: key(0), at: at(7) });
         assert!(uses.take().is_empty());

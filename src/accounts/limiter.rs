@@ -41,7 +41,7 @@ pub struct Admission {
     /// `true` if every window has capacity.
     pub allowed: bool,
     /// The state of the window that is closest to exhaustion; absent if no window is enabled.
-    pub standing: Option<WindowState>,
+    pub window_state: Option<WindowState>,
 }
 
 /// Counts calls over all replicas in fixed windows. A caller that uses up one window at its end and
@@ -105,11 +105,11 @@ impl RateLimiter {
         let mut windows = self.windows.0.clone();
         windows.push(RateWindow { span: first.span, limit: 0 });
         let asked = self.ask(address, &windows, self.windows.0.len(), now).await;
-        let allowed = asked.standing.is_some_and(|standing| standing.remaining > 0);
+        let allowed = asked.window_state.is_some_and(|window_state| window_state.remaining > 0);
         Admission { allowed, ..asked }
     }
 
-    /// Counts a call. The reported standing considers only the first `shown` windows.
+    /// Counts a call. The reported window_state considers only the first `shown` windows.
     async fn ask(
         &self,
         subject: &str,
@@ -118,16 +118,16 @@ impl RateLimiter {
         now: Timestamp,
     ) -> Admission {
         if windows.is_empty() {
-            return Admission { allowed: true, standing: None };
+            return Admission { allowed: true, window_state: None };
         }
         let verdict = self.shared.ask(now, self.queue.count(subject, windows, now)).await;
         let verdict = verdict.unwrap_or_else(|| self.local.count(subject, windows, now));
-        Admission { allowed: verdict.allowed, standing: nearest(&verdict, shown) }
+        Admission { allowed: verdict.allowed, window_state: nearest(&verdict, shown) }
     }
 }
 
 /// Returns the window with the fewest remaining calls; of equal ones, the one that resets later.
 fn nearest(verdict: &RateVerdict, shown: usize) -> Option<WindowState> {
-    let shown = verdict.standings.iter().take(shown);
+    let shown = verdict.window_states.iter().take(shown);
     shown.min_by(|a, b| a.remaining.cmp(&b.remaining).then(b.resets_at.cmp(&a.resets_at))).copied()
 }

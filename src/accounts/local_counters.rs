@@ -34,18 +34,18 @@ impl LocalCounters {
         now: Timestamp,
     ) -> RateVerdict {
         let mut spans = self.spans.lock();
-        let mut standings: Vec<_> =
-            windows.iter().map(|window| standing(&mut spans, subject, *window, now)).collect();
-        let allowed = standings.iter().all(|standing| standing.remaining > 0);
+        let mut window_states: Vec<_> =
+            windows.iter().map(|window| window_state(&mut spans, subject, *window, now)).collect();
+        let allowed = window_states.iter().all(|window_state| window_state.remaining > 0);
         if allowed {
-            for standing in &mut standings {
-                standing.remaining -= 1;
-                if let Some(span) = spans.get_mut(&standing.window.span) {
+            for window_state in &mut window_states {
+                window_state.remaining -= 1;
+                if let Some(span) = spans.get_mut(&window_state.window.span) {
                     span.add(subject);
                 }
             }
         }
-        RateVerdict { standings, allowed }
+        RateVerdict { window_states, allowed }
     }
 
     /// Subtracts a counted call from the current period of each window.
@@ -79,7 +79,7 @@ impl WindowCounts {
     }
 }
 
-fn standing(
+fn window_state(
     spans: &mut HashMap<Duration, WindowCounts>,
     subject: &str,
     window: RateWindow,
@@ -112,7 +112,7 @@ mod tests {
     const HOUR: RateWindow = RateWindow { span: Duration::from_secs(3_600), limit: 3 };
 
     fn remaining(verdict: &RateVerdict) -> Vec<u32> {
-        verdict.standings.iter().map(|standing| standing.remaining).collect()
+        verdict.window_states.iter().map(|window_state| window_state.remaining).collect()
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(remaining(&counters.count("a", &[MINUTE, HOUR], start)), [0, 1]);
         let refused = counters.count("a", &[MINUTE, HOUR], start);
         assert!(!refused.allowed);
-        assert_eq!(remaining(&refused), [0, 1], "the hour has not paid for it");
+        assert_eq!(remaining(&refused), [0, 1], "the refused call is not counted in the hour");
         assert_eq!(remaining(&counters.count("b", &[MINUTE, HOUR], start)), [1, 2]);
         let next = start.plus(Duration::from_secs(60));
         assert_eq!(remaining(&counters.count("a", &[MINUTE, HOUR], next)), [1, 0]);

@@ -42,8 +42,8 @@ pub use export::{ExportSink, Exported};
 pub use key_uses::KeyUseWriter;
 pub use limiter::{Admission, RateLimiter, RateLimits};
 pub use oidc::{
-    InvalidIdToken, OidcAnswer, OidcAttempt, OidcError, OidcJoinSettings, OidcProvider,
-    OidcSettings, OidcStart, VerifiedIdentity,
+    InvalidIdToken, OidcAnswer, OidcError, OidcJoinSettings, OidcProvider, OidcSettings,
+    OidcSignIn, OidcStart, VerifiedIdentity,
 };
 pub use operators::{AccountError, AccountOverview, Accounts, KeyRequest};
 pub use passwords::{HashCost, HashError, Password, PasswordVerdict, Passwords, UnusablePassword};

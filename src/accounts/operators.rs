@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::passwords::{HashCost, HashError, Passwords};
 use crate::domain::audit::Author;
-use crate::domain::key::{ApiKey, KeyRecord, MOST_KEYS, Scope};
+use crate::domain::key::{ApiKey, KeyRecord, MAX_KEYS, Scope};
 use crate::domain::plan::{Plan, Plans};
 use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
@@ -16,7 +16,7 @@ use crate::store::{
 };
 
 /// The maximum length of the name of an account or a key, in characters.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME: usize = 100;
 
 /// The reason why an operator's command failed.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum AccountError {
     )]
     NoSuchPlan(String),
     /// The account has the maximum number of active keys.
-    #[error("the account {0:?} already has {MOST_KEYS} keys that work: revoke one first")]
+    #[error("the account {0:?} already has {MAX_KEYS} keys that work: revoke one first")]
     TooManyKeys(String),
     /// The export could not be written.
     #[error("cannot write the export: {0}")]
@@ -319,7 +319,7 @@ fn found(account: &Account, was_there: bool) -> Result<(), AccountError> {
 
 pub(super) fn checked_name(name: &str) -> Result<String, AccountError> {
     let length = name.chars().count();
-    let fits = (1..=LONGEST_NAME).contains(&length) && !name.trim().is_empty();
+    let fits = (1..=MAX_NAME).contains(&length) && !name.trim().is_empty();
     if fits && !name.chars().any(char::is_control) {
         Ok(name.to_owned())
     } else {

@@ -92,7 +92,7 @@ pub enum PasswordVerdict {
 /// Hashes and checks passwords with argon2id on blocking threads, only a few at a time.
 #[derive(Clone)]
 pub struct Passwords {
-    places: Arc<Semaphore>,
+    admissions: Arc<Semaphore>,
     slots: Arc<Semaphore>,
     random: Random,
     cost: HashCost,
@@ -101,8 +101,8 @@ pub struct Passwords {
 impl Passwords {
     /// Creates the service. New hashes have the work factor `cost` and salts from `random`.
     pub fn new(random: Random, cost: HashCost) -> Self {
-        let (places, slots) = (Semaphore::new(AT_ONCE + WAITING), Semaphore::new(AT_ONCE));
-        Self { places: Arc::new(places), slots: Arc::new(slots), random, cost }
+        let (admissions, slots) = (Semaphore::new(AT_ONCE + WAITING), Semaphore::new(AT_ONCE));
+        Self { admissions: Arc::new(admissions), slots: Arc::new(slots), random, cost }
     }
 
     /// Hashes a password with a new salt.
@@ -152,10 +152,10 @@ impl Passwords {
         &self,
         work: impl FnOnce() -> Result<T, HashError> + Send + 'static,
     ) -> Result<T, HashError> {
-        let place = self.places.clone().try_acquire_owned().map_err(|_| HashError::Busy)?;
+        let admission = self.admissions.clone().try_acquire_owned().map_err(|_| HashError::Busy)?;
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| HashError::Busy)?;
         let run = move || {
-            let _held: [OwnedSemaphorePermit; 2] = [place, slot];
+            let _held: [OwnedSemaphorePermit; 2] = [admission, slot];
             work()
         };
         let done = tokio::task::spawn_blocking(run).await;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_without_a_place_is_refused_at_once() {
+    async fn a_call_without_an_admission_is_refused_at_once() {
         let passwords = Passwords::new(Random::seeded(1), LIGHT);
         // No hash ends before the last call has begun.
         let slots = passwords.slots.acquire_many(2).await.expect("all slots");

@@ -86,7 +86,7 @@ impl Throttle {
     }
 
     /// Gives back an attempt that was right or could not be checked.
-    pub(super) async fn was_not_wrong(&self, email: &EmailAddress, version: i64, now: Timestamp) {
+    pub(super) async fn refund_sign_in(&self, email: &EmailAddress, version: i64, now: Timestamp) {
         self.sign_in_user.give_back(&password_of(email, version), now).await;
     }
 
@@ -134,7 +134,9 @@ async fn count(limiter: &RateLimiter, subject: &str, now: Timestamp) -> Result<(
     if admission.allowed {
         return Ok(());
     }
-    Err(Throttled { until: admission.standing.map_or(now, |standing| standing.resets_at) })
+    Err(Throttled {
+        until: admission.window_state.map_or(now, |window_state| window_state.resets_at),
+    })
 }
 
 /// Returns the subject of password attempts. Each password version has its own count, so attempts

@@ -9,7 +9,7 @@ use super::openapi::Usual;
 use super::reply::Data;
 use super::{ApiError, SharedApi};
 use crate::accounts::{AccountOverview, RateLimits};
-use crate::domain::key::MOST_KEYS;
+use crate::domain::key::MAX_KEYS;
 use crate::domain::plan::Plan;
 use crate::domain::{AccountId, Timestamp};
 
@@ -67,7 +67,7 @@ impl Limits {
         let some = |rate: u32| (rate > 0).then_some(rate);
         Self {
             schedules: plan.schedules,
-            api_keys: MOST_KEYS,
+            api_keys: MAX_KEYS,
             shortest_interval_seconds: plan.shortest_interval.map(|shortest| shortest.as_secs()),
             jobs_per_month: plan.jobs_per_month,
             concurrent_attempts: plan.concurrent_attempts,

@@ -34,7 +34,7 @@ pub(super) async fn admit(
     wording: RefusalWording,
 ) -> (Result<Caller, ApiError>, Option<WindowState>) {
     let decision = api.authenticator.admit(presented(headers), address.0).await;
-    let standing = decision.standing;
+    let window_state = decision.window_state;
     let outcome = decision.outcome.map_err(|refusal| {
         match refusal {
             Refusal::TooMany => RATE_LIMITED.add(1),
@@ -42,7 +42,7 @@ pub(super) async fn admit(
             _ => AUTH_FAILURES.add(1),
         }
         match refusal {
-            Refusal::TooMany => limits::exceeded(standing, api.clock.now()),
+            Refusal::TooMany => limits::exceeded(window_state, api.clock.now()),
             Refusal::Store(error) => error.into(),
             Refusal::Missing if wording == RefusalWording::Bulk => {
                 unauthorized("UNAUTHORIZED", "Missing x-api-key header")
@@ -55,7 +55,7 @@ pub(super) async fn admit(
             Refusal::Expired => unauthorized("EXPIRED_API_KEY", "API key has expired"),
         }
     });
-    (outcome, standing)
+    (outcome, window_state)
 }
 
 /// Returns the 401 for a key that is still cached although its account was deleted a moment ago.
@@ -129,7 +129,7 @@ impl FromRequestParts<SharedApi> for AnonymousCaller {
             return Ok(Self);
         }
         RATE_LIMITED.add(1);
-        Err(limits::exceeded(admission.standing, api.clock.now()))
+        Err(limits::exceeded(admission.window_state, api.clock.now()))
     }
 }
 

@@ -27,7 +27,7 @@ use crate::store::{Receipt, Reserved};
 
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// The maximum length of a key, in characters.
-const LONGEST: usize = 255;
+const MAX_KEY_CHARS: usize = 255;
 /// The headers that are stored with an answer. All others depend on the moment.
 const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::ALLOW];
 
@@ -77,7 +77,9 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     match first.to_str() {
         _ if given.next().is_some() => refuse("Must be given once"),
         Err(_) => refuse("Must be ASCII characters"),
-        Ok(key) if !(1..=LONGEST).contains(&key.len()) => refuse("Must be 1 to 255 characters"),
+        Ok(key) if !(1..=MAX_KEY_CHARS).contains(&key.len()) => {
+            refuse("Must be 1 to 255 characters")
+        }
         Ok(key) => Ok(Some(key)),
     }
 }

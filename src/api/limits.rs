@@ -17,10 +17,10 @@ pub(super) const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-re
 pub(super) const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// Adds the three rate-limit headers.
-pub(super) fn tell(headers: &mut HeaderMap, standing: &WindowState) {
-    headers.insert(LIMIT, HeaderValue::from(standing.window.limit));
-    headers.insert(REMAINING, HeaderValue::from(standing.remaining));
-    if let Ok(reset) = HeaderValue::try_from(standing.resets_at.to_string()) {
+pub(super) fn insert_rate_limit_headers(headers: &mut HeaderMap, window: &WindowState) {
+    headers.insert(LIMIT, HeaderValue::from(window.window.limit));
+    headers.insert(REMAINING, HeaderValue::from(window.remaining));
+    if let Ok(reset) = HeaderValue::try_from(window.resets_at.to_string()) {
         headers.insert(RESET, reset);
     }
 }
@@ -29,8 +29,8 @@ pub(super) fn tell(headers: &mut HeaderMap, standing: &WindowState) {
 pub(super) const HOUR: &str = "hour";
 
 /// Returns the 429 for a caller that has made too many calls.
-pub(super) fn exceeded(standing: Option<WindowState>, now: Timestamp) -> ApiError {
-    let Some(WindowState { window, resets_at, .. }) = standing else { return refusal() };
+pub(super) fn exceeded(window: Option<WindowState>, now: Timestamp) -> ApiError {
+    let Some(WindowState { window, resets_at, .. }) = window else { return refusal() };
     too_many(window.limit, name(window.span), resets_at, resets_at.since(now))
 }
 

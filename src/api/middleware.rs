@@ -35,7 +35,7 @@ const HTML: &str = "text/html; charset=utf-8";
 /// The results of admission that the answer's headers and the log need.
 #[derive(Default)]
 struct AdmissionResult {
-    standing: Option<WindowState>,
+    window_state: Option<WindowState>,
     account: Option<AccountId>,
 }
 
@@ -60,10 +60,10 @@ pub(super) async fn serve(
         unread.drain(&api.tasks, &api.clock);
     }
 
-    let AdmissionResult { standing, account } = learnt.into_inner();
+    let AdmissionResult { window_state, account } = learnt.into_inner();
     response = with_request_id(response, &id);
-    if let Some(standing) = standing {
-        limits::tell(response.headers_mut(), &standing);
+    if let Some(window_state) = window_state {
+        limits::insert_rate_limit_headers(response.headers_mut(), &window_state);
     }
     let duration = api.clock.monotonic().saturating_sub(began);
     let template = route.as_ref().map_or("", MatchedPath::as_str);
@@ -73,9 +73,9 @@ pub(super) async fn serve(
     HTTP_SECONDS.with(endpoint).record_span(duration);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let (status, request_id) = (response.status(), id.as_str());
-    let told = AnsweredRequest { method: &method, route, status, account, request_id };
-    told.log(&response, duration, span.as_ref());
-    told.trace(span, api.clock.now());
+    let answered = AnsweredRequest { method: &method, route, status, account, request_id };
+    answered.log(&response, duration, span.as_ref());
+    answered.trace(span, api.clock.now());
     let headers = response.headers_mut();
     headers.insert(request_id::HEADER, id.into_header());
     // Browsers must not guess a content type that differs from the declared one.
@@ -118,10 +118,10 @@ async fn answer(
     } else {
         (RefusalWording::Usual, USUAL_LIMIT)
     };
-    let (admitted, standing) =
+    let (admitted, window_state) =
         authentication::admit(api, request.headers(), address, wording).await;
     let account = admitted.as_ref().ok().map(|caller| caller.account);
-    *learnt.lock() = AdmissionResult { standing, account };
+    *learnt.lock() = AdmissionResult { window_state, account };
     let caller = match admitted {
         Ok(caller) => caller,
         Err(error) => return error.into_response(),
@@ -162,7 +162,7 @@ impl AnsweredRequest<'_> {
         // Rounded to 0.1 ms: more digits would be noise.
         let duration_ms = (duration.as_secs_f64() * 1e4).round() / 10.0;
         if let Some(InternalCause(cause)) = response.extensions().get() {
-            tracing::error!(%method, route, status, duration_ms, request_id, account, trace_id, cause, "request failed");
+            tracing::error!(%method, route, status, duration_ms, request_id, account, trace_id, error = cause, "request failed");
         } else if matches!(**method, Method::GET | Method::HEAD) {
             tracing::debug!(%method, route, status, duration_ms, request_id, account, trace_id, "request");
         } else {
@@ -189,12 +189,12 @@ mod tests {
         let panicking = bounded(&clock, async { panic!("a handler's fault") }).await;
         assert_eq!(panicking.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let id = RequestId::of(&http::HeaderMap::new(), &crate::runtime::Random::seeded(1));
-        let told = with_request_id(panicking, &id).into_body();
-        let told = axum::body::to_bytes(told, 1_000).await.expect("a body");
-        let told: serde_json::Value = serde_json::from_slice(&told).expect("JSON");
-        assert_eq!(told["error"]["code"], "INTERNAL_ERROR");
-        assert_eq!(told["error"]["message"], "Internal server error");
-        assert_eq!(told["error"]["details"]["requestId"], id.as_str());
+        let body = with_request_id(panicking, &id).into_body();
+        let body = axum::body::to_bytes(body, 1_000).await.expect("a body");
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(body["error"]["code"], "INTERNAL_ERROR");
+        assert_eq!(body["error"]["message"], "Internal server error");
+        assert_eq!(body["error"]["details"]["requestId"], id.as_str());
 
         let mut endless = Box::pin(bounded(&clock, std::future::pending()));
         assert!(futures_util::poll!(&mut endless).is_pending());

@@ -8,7 +8,7 @@ use crate::runtime::Random;
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The maximum length of an id from a client, in characters.
-const LONGEST: usize = 64;
+const MAX_CHARS: usize = 64;
 
 /// A request's id.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl RequestId {
 
 fn is_sane(id: &[u8]) -> bool {
     let letters = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
-    (1..=LONGEST).contains(&id.len()) && id.iter().all(letters)
+    (1..=MAX_CHARS).contains(&id.len()) && id.iter().all(letters)
 }
 
 #[cfg(test)]

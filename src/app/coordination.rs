@@ -29,7 +29,7 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 const ASK_EVERY: Duration = Duration::from_millis(250);
 /// The time for which readiness waits for them. It is limited because only the store is required,
 /// and an outage of the others may be long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of failed requests before the log reports a server that does not answer. Joining
 /// always takes a moment.
 const SAY_FIRST: u32 = 4;
@@ -103,7 +103,7 @@ pub(super) fn join(
 }
 
 /// Makes the replica ready when queue and cluster have answered, so that a load balancer can send
-/// it requests and a rolling update can stop another replica. After `PATIENCE`, the replica becomes
+/// it requests and a rolling update can stop another replica. After `TIMEOUT`, the replica becomes
 /// ready without them.
 pub(super) fn wait_for(
     config: &Config,
@@ -122,11 +122,14 @@ pub(super) fn wait_for(
     let stopping = tasks.stopping().clone();
     tasks.spawn(TaskKind::Upkeep, async move {
         let arrived = async {
-            let (mut asked, until) = (0, context.clock.monotonic() + PATIENCE);
+            let (mut asked, until) = (0, context.clock.monotonic() + TIMEOUT);
             while let Err(away) = ask(&context, asked == SAY_FIRST).await {
                 if context.clock.monotonic() >= until {
                     let away = away.join(" and ");
-                    tracing::warn!(%away, "no answer: this replica works with the store alone");
+                    tracing::warn!(
+                        unreachable = %away,
+                        "queue or cluster unreachable, starting with the store alone"
+                    );
                     break;
                 }
                 readiness.waiting_for(away);

@@ -70,7 +70,7 @@ use time::TimeKeeper;
 const COMMIT_GRACE: Duration = Duration::from_secs(3);
 
 /// The minimum time for these commits, even if the grace period is shorter.
-const LEAST_COMMIT_GRACE: Duration = Duration::from_millis(250);
+const MIN_COMMIT_GRACE: Duration = Duration::from_millis(250);
 
 /// The time for the last responses of the operations listener after everything else has stopped.
 const LAST_ANSWERS: Duration = Duration::from_millis(500);
@@ -173,7 +173,7 @@ impl App {
             random,
             tasks: tasks.clone(),
             shards,
-            runner: executor.as_ref().map(|executor| Arc::new(executor.starter()) as _),
+            handover: executor.as_ref().map(|executor| Arc::new(executor.starter()) as _),
             servers: coordination::peer_servers(config, &context),
         };
         let commands = public_listener.serve(config, listeners.public);
@@ -245,7 +245,7 @@ impl App {
         self.readiness.draining();
         self.tasks.begin_stop();
         self.cluster.leave().await;
-        let for_commits = (self.grace / 4).clamp(LEAST_COMMIT_GRACE, COMMIT_GRACE);
+        let for_commits = (self.grace / 4).clamp(MIN_COMMIT_GRACE, COMMIT_GRACE);
         let left = || self.grace.saturating_sub(self.clock.monotonic() - begun);
         let for_attempts = left().saturating_sub(for_commits);
         let end_lease = async {

@@ -16,7 +16,7 @@ use crate::channels::email::Mailer;
 use crate::config::Config;
 use crate::dashboard;
 use crate::inspection::{Inspector, PeerServers};
-use crate::local_executor::LocalRunner;
+use crate::local_executor::LocalHandover;
 use crate::notifications::{NotificationParts, Notifications};
 use crate::operations::canary::Arrivals;
 use crate::operations::{self, MetricsUpkeep, Readiness};
@@ -81,7 +81,7 @@ pub(super) struct PublicListener {
     pub(super) random: Random,
     pub(super) tasks: Tasks,
     pub(super) shards: u16,
-    pub(super) runner: Option<Arc<dyn LocalRunner>>,
+    pub(super) handover: Option<Arc<dyn LocalHandover>>,
     /// The queue and the cluster that replicas share; absent in an embedded installation.
     pub(super) servers: Option<PeerServers>,
 }
@@ -139,7 +139,7 @@ impl PublicListener {
             tasks: tasks.clone(),
             shards: self.shards,
             plans,
-            runner: self.runner.clone(),
+            handover: self.handover.clone(),
         });
         let users = Users::new(self.user_context(config), config.users.clone());
         Commands { accounts, schedules, notifications, users }

@@ -34,7 +34,7 @@ impl Signals {
                 tracing::info!("SIGINT received, stopping; send it again to stop at once");
             }
             () = failed => {
-                tracing::error!("a part that the service needs has failed, stopping");
+                tracing::error!("a required task has failed, stopping");
             }
         }
     }

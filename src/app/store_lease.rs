@@ -10,7 +10,7 @@ use crate::runtime::{TaskKind, Tasks};
 use crate::scheduler::{LeaderReplacer, SchedulerContext};
 use crate::store::SharedStore;
 
-/// The lease of a replica in the store. Other replicas read it while etcd is away.
+/// The lease of a replica in the store. Other replicas read it while etcd is unreachable.
 pub(super) struct StoreLease {
     store: SharedStore,
     /// The name of the replica in the store.

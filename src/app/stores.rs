@@ -18,9 +18,9 @@ use crate::store::sqlite::{ServerLock, SqliteStore};
 use crate::store::{Result, SharedStore, StoreError, StoreErrorKind};
 
 /// The delay before the first retry; it doubles with every retry.
-const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+const MIN_WAIT: Duration = Duration::from_millis(100);
 /// The maximum delay between retries.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 /// The interval at which a failure that an operator must repair is logged again.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
@@ -168,7 +168,7 @@ impl OpenStore {
         readiness: &Readiness,
     ) -> Result<ReadyStore> {
         let proposed = u32::try_from(random.bits() >> 96).expect("32 bits are left");
-        let mut wait = SHORTEST_WAIT;
+        let mut wait = MIN_WAIT;
         let mut said = LoggedFailure::default();
         loop {
             match self.try_make_ready(config, clock, proposed, keeper).await {
@@ -180,7 +180,7 @@ impl OpenStore {
                     let is_futile =
                         matches!(error.kind(), StoreErrorKind::Internal | StoreErrorKind::Rejected);
                     clock.sleep(if is_futile { SAY_EVERY } else { wait }).await;
-                    wait = (wait * 2).min(LONGEST_WAIT);
+                    wait = (wait * 2).min(MAX_WAIT);
                 }
                 ended => return ended,
             }
@@ -255,7 +255,7 @@ impl LoggedFailure {
             }
             _ if passes => tracing::warn!(%error, "waiting for the store (store.url)"),
             _ => {
-                tracing::error!(%error, "cannot use the store (store.url), waiting for its repair");
+                tracing::error!(%error, "store unusable (store.url), waiting until it is repaired");
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::store::{Result, UpkeepStore};
 /// The interval at which the store's time is read.
 const EVERY: Duration = Duration::from_secs(5);
 /// The time for which an answer is valid.
-const BELIEVED: Duration = Duration::from_secs(30);
+const SAMPLE_VALID_FOR: Duration = Duration::from_secs(30);
 /// The tolerance when samples are compared: the drift of the two clocks, plus the store's rounding.
 const DRIFT: Duration = Duration::from_millis(10);
 /// The number of samples that are compared.
@@ -64,7 +64,7 @@ impl TimeKeeper {
         self.samples.push_back(sample);
         let behind_us = agreed(&self.samples).unwrap_or(sample.behind_us);
         tracing::debug!(behind_us, round_trip_us = sample.round_trip.as_micros(), "store's time");
-        self.clock.follow(behind_us, asked + BELIEVED);
+        self.clock.sync(behind_us, asked + SAMPLE_VALID_FOR);
         Ok(())
     }
 }

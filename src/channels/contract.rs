@@ -117,11 +117,11 @@ pub(super) trait ChannelAdapter: Send + Sync {
         current: Option<&ChannelConfig>,
     ) -> Result<CheckedConfiguration, FieldErrors>;
 
-    /// Makes one attempt to deliver `alert`, within `patience`.
+    /// Makes one attempt to deliver `alert`, within `timeout`.
     async fn send(
         &self,
         to: &Destination,
         alert: &Alert,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<SentMessage, SendError>;
 }

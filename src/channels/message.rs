@@ -17,13 +17,13 @@ use crate::domain::outcome::ErrorCode;
 
 /// The maximum length of a name in a headline, in characters: the result that follows must stay
 /// visible.
-const LONGEST_NAME: usize = 80;
+const MAX_NAME: usize = 80;
 /// The maximum length of a fact's value, in characters.
-const LONGEST_VALUE: usize = 300;
+const MAX_VALUE: usize = 300;
 /// The maximum lengths of the excerpt and of a fact's value, in characters, from the preferred
 /// sizes to the smallest.
 const SIZES: [(usize, usize); 5] =
-    [(EXCERPT + 1, LONGEST_VALUE), (200, LONGEST_VALUE), (200, 100), (0, 100), (0, 30)];
+    [(EXCERPT + 1, MAX_VALUE), (200, MAX_VALUE), (200, 100), (0, 100), (0, 30)];
 
 /// The tone of an alert. Discord and mail show it as a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ fn plain(label: &'static str, value: impl Into<String>) -> MessageFact {
 
 /// Creates a fact with text of users or hosts.
 fn foreign(label: &'static str, value: &str) -> MessageFact {
-    MessageFact { label, value: one_line(value, LONGEST_VALUE), is_foreign: true }
+    MessageFact { label, value: one_line(value, MAX_VALUE), is_foreign: true }
 }
 
 /// Formats a number with its noun: `1 schedule`, `2 schedules`.
@@ -140,9 +140,9 @@ fn count(number: u32, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
-/// Returns a name in quotation marks, cut to `LONGEST_NAME`; an empty name gets a placeholder.
+/// Returns a name in quotation marks, cut to `MAX_NAME`; an empty name gets a placeholder.
 fn quoted(name: &str) -> String {
-    match one_line(name, LONGEST_NAME) {
+    match one_line(name, MAX_NAME) {
         name if name.is_empty() => "A schedule without a name".to_owned(),
         name => format!("“{name}”"),
     }
@@ -152,7 +152,7 @@ fn about_job(kind: AlertKind, alert: &JobAlert) -> MessageContent {
     let JobAlert { schedule, job, consecutive_failures } = alert;
     let (name, result) = (quoted(&schedule.name), result(job));
     let mut facts = Vec::new();
-    if one_line(&schedule.name, LONGEST_NAME) != one_line(&schedule.name, LONGEST_VALUE) {
+    if one_line(&schedule.name, MAX_NAME) != one_line(&schedule.name, MAX_VALUE) {
         facts.push(foreign("Schedule", &schedule.name));
     }
     let (tone, headline) = match kind {
@@ -243,7 +243,7 @@ fn list(names: &[String], more: u32) -> String {
 
 fn about_incident(kind: AlertKind, alert: &IncidentAlert) -> MessageContent {
     let IncidentAlert { host, schedules, failing, failures, names, since, until, error } = alert;
-    let host = one_line(host, LONGEST_VALUE);
+    let host = one_line(host, MAX_VALUE);
     let listed = u32::try_from(names.len()).unwrap_or(u32::MAX);
     let names = list(names, schedules.saturating_sub(listed));
     let mut facts = vec![foreign("Schedules", &names), plain("Failed jobs", failures.to_string())];
@@ -300,7 +300,7 @@ fn part(kind: AlertKind, number: u32) -> String {
 }
 
 fn about_test(label: &str, at: Timestamp) -> MessageContent {
-    let headline = match one_line(label, LONGEST_NAME) {
+    let headline = match one_line(label, MAX_NAME) {
         label if label.is_empty() => "Test notification".to_owned(),
         label => format!("Test notification for “{label}”"),
     };

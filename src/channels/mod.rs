@@ -170,7 +170,7 @@ impl Channels {
         self.of(kind).most_at_once()
     }
 
-    /// Makes one attempt to deliver `alert`, within `patience` in total.
+    /// Makes one attempt to deliver `alert`, within `timeout` in total.
     ///
     /// # Errors
     /// If the provider does not accept the alert, or does not respond in time.
@@ -178,8 +178,8 @@ impl Channels {
         &self,
         to: &Destination,
         alert: &Alert,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<SentMessage, SendError> {
-        self.of(to.kind).send(to, alert, patience).await
+        self.of(to.kind).send(to, alert, timeout).await
     }
 }

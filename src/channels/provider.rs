@@ -12,7 +12,7 @@ use super::text::{block, one_line};
 use crate::domain::AccountId;
 use crate::domain::alert::Mask;
 use crate::domain::alert::content::EXCERPT;
-use crate::domain::alert::delivery::{DeliveryError, LONGEST_RETRY_AFTER};
+use crate::domain::alert::delivery::{DeliveryError, MAX_RETRY_AFTER};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::outcome::{ErrorCode, Failure, Response};
 use crate::domain::retry::parse_retry_after;
@@ -20,7 +20,7 @@ use crate::outbound::{Client, RefusedUrl, Request};
 use crate::runtime::Clock;
 
 /// The maximum length of a quoted response in a message, in characters.
-const LONGEST_QUOTE: usize = 200;
+const MAX_QUOTE: usize = 200;
 /// The minimum length of a URL path segment that is treated as a token.
 const TOKEN_LENGTH: usize = 16;
 
@@ -50,7 +50,7 @@ pub struct ProviderCall {
     /// The body.
     pub body: Vec<u8>,
     /// The timeout of the call.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The secrets that must not appear in messages or excerpts.
     pub mask: Mask,
 }
@@ -97,11 +97,11 @@ impl ProviderClient {
 
     /// Makes the call and interprets the response.
     pub async fn post(&self, call: ProviderCall) -> Result<ProviderAnswer, SendError> {
-        let ProviderCall { account, provider, url, mut headers, body, patience, mask } = call;
+        let ProviderCall { account, provider, url, mut headers, body, timeout, mask } = call;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let body = Some(Bytes::from(body));
         let request = Request { method: Method::POST, url, headers, body };
-        let exchange = self.client.send(account, request, patience).await;
+        let exchange = self.client.send(account, request, timeout).await;
         match exchange.result {
             Ok(response) => {
                 ResponseJudge { provider, mask: &mask, clock: &self.clock }.judge(response)
@@ -172,10 +172,10 @@ impl ResponseJudge<'_> {
     fn words(&self, json: &Value, text: &str) -> String {
         let said = ["description", "message", "error"].iter().find_map(|name| json[name].as_str());
         match said {
-            Some(said) => one_line(&self.mask.apply(said), LONGEST_QUOTE),
+            Some(said) => one_line(&self.mask.apply(said), MAX_QUOTE),
             // An HTML page on one line is not readable.
             None if text.trim_start().starts_with('<') => String::new(),
-            None => one_line(text, LONGEST_QUOTE),
+            None => one_line(text, MAX_QUOTE),
         }
     }
 
@@ -187,7 +187,7 @@ impl ResponseJudge<'_> {
         let seconds = [&json["retry_after"], &json["parameters"]["retry_after"]];
         let seconds = seconds.into_iter().find_map(Value::as_f64).filter(|s| *s >= 0.0);
         let json = seconds.and_then(|seconds| {
-            Duration::try_from_secs_f64(seconds.min(LONGEST_RETRY_AFTER.as_secs_f64())).ok()
+            Duration::try_from_secs_f64(seconds.min(MAX_RETRY_AFTER.as_secs_f64())).ok()
         });
         header.max(json)
     }

@@ -25,7 +25,7 @@ pub fn account() -> AccountId {
 /// Returns an alert of this kind as a busy installation would raise it.
 pub fn alert(kind: AlertKind) -> Alert {
     let created_at = at("2024-05-15T12:00:42.500Z");
-    let link = Some("https://punctual.example/app/jobs/job_01".to_owned());
+    let link = Some("https://punctual.example/app/dashboard/jobs/job_01".to_owned());
     let subject = match kind {
         AlertKind::JobFailed => job(kind, failed_job()),
         AlertKind::JobSucceeded | AlertKind::ScheduleRecovered => job(kind, succeeded_job()),

@@ -14,7 +14,7 @@ use super::users::{self, MemberCommand};
 use super::{CliError, output};
 use crate::accounts::{AccountError, AccountOverview, KeyRequest};
 use crate::config::load_part;
-use crate::domain::key::{KeyRecord, MOST_KEYS, Scope};
+use crate::domain::key::{KeyRecord, MAX_KEYS, Scope};
 use crate::domain::{KeyId, Timestamp};
 use crate::store::Account;
 
@@ -212,7 +212,7 @@ async fn show(name: &str, settings: &SettingArgs<StoreOnly>) -> Result<(), CliEr
     let row = |what: &str, used: u64, most| [what.to_owned(), used.to_string(), of(most)];
     let rows = [
         row("schedules", usage.schedules, plan.schedules),
-        row("keys", usage.keys, Some(MOST_KEYS)),
+        row("keys", usage.keys, Some(MAX_KEYS)),
         row("jobs this month", jobs, plan.jobs_per_month),
     ];
     let suspended = account.suspended_at.map_or_else(String::new, |at| format!(", suspended {at}"));

@@ -94,8 +94,10 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Copy an installation from one machine to the store of a cluster
     ///
-    /// Copies everything: accounts, users, keys, schedules, jobs and their attempts, skips. Can be
-    /// repeated until the first replica of the cluster has started; continues an interrupted copy.
+    /// Copies everything: accounts, users, keys, schedules with all their definitions, jobs and
+    /// their attempts, skips, notification channels with their preferences and deliveries, and the
+    /// audit log. Can be repeated until the first replica of the cluster has started; continues an
+    /// interrupted copy.
     #[command(after_help = COPY_HELP)]
     Copy(CopyArgs),
     /// Prepare a restored backup for the first start on it
@@ -108,7 +110,7 @@ pub enum Command {
     /// Create or list accounts, and manage their members
     #[command(subcommand)]
     Account(AccountCommand),
-    /// Create, list or disable users, who sign in with a password
+    /// Create, list or disable users, who sign in to the dashboard
     #[command(subcommand)]
     User(UserCommand),
     /// Create, list, rotate or revoke API keys

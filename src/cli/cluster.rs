@@ -12,6 +12,9 @@ use crate::inspection::{
 };
 use crate::runtime::Clock;
 
+/// The line that explains a leader in brackets.
+const LEGEND: &str = "(NAME): the last leader according to the store, not confirmed by etcd\n";
+
 /// The options of `punctual cluster`.
 #[derive(Args, Debug)]
 pub struct ClusterArgs {
@@ -42,8 +45,9 @@ pub(super) async fn run(args: &ClusterArgs) -> Result<(), CliError> {
 /// Returns the report as tables.
 fn text(report: &InstallationReport) -> String {
     let row = |server: &ServerStatus| {
+        let status = if server.error.is_some() { "unreachable" } else { server.status };
         let error = server.error.clone().unwrap_or_default();
-        [server.setting.to_owned(), server.status.to_owned(), error]
+        [server.setting.to_owned(), status.to_owned(), error]
     };
     let servers: Vec<_> = report.servers.iter().map(row).collect();
     let mut text = output::table(["SERVER", "STATUS", ""], &servers);
@@ -79,6 +83,9 @@ fn text(report: &InstallationReport) -> String {
     let head = ["SHARD", "LEADER", "EPOCH", "SINCE", "TICK LAG", "JOB LAG"];
     text.push('\n');
     text.push_str(&output::table(head, &shards));
+    if report.shards.iter().any(|one| one.leader.is_some() && !one.held) {
+        text.push_str(LEGEND);
+    }
     if let Some(WaitingWork { jobs, oldest_job_ms, alerts, oldest_alert_ms }) = &report.waiting {
         let row = |of: &str, count: u64, ms| [of.to_owned(), count.to_string(), seconds(ms)];
         let rows = [row("jobs", *jobs, *oldest_job_ms), row("alerts", *alerts, *oldest_alert_ms)];
@@ -138,7 +145,7 @@ mod tests {
                 jobs: WaitingJobs { jobs: 3, since: Some(at(9_000)) },
                 ..StoreState::default()
             }),
-            queue: Some(Err("it is away".to_owned())),
+            queue: Some(Err("refused".to_owned())),
             cluster: Some(cluster.map(|members| ClusterState { installation: None, members })),
         })
     }
@@ -154,10 +161,11 @@ mod tests {
     fn leaders_are_those_of_the_cluster() {
         let shown = text(&report(Ok(vec![member("b", &[1])]), Vec::new()));
         let row = |first| row(&shown, first);
-        assert_eq!(row("queue.url"), ["queue.url", "away", "it is away"]);
+        assert_eq!(row("queue.url"), ["queue.url", "unreachable", "refused"]);
         assert_eq!(row("b"), ["b", "1.0.0", "yes", "no", "1", "-"]);
         let since = "1970-01-01T00:00:01.000Z";
         assert_eq!(row("0"), ["0", "(a)", "7", since, "1.500 s", "0.000 s"]);
+        assert!(shown.contains(LEGEND), "{shown}");
         assert_eq!(row("1"), ["1", "b", "7", since, "1.500 s", "0.000 s"]);
         assert_eq!(row("jobs"), ["jobs", "3", "1.000 s"]);
     }

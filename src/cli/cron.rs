@@ -57,8 +57,8 @@ fn text(recurrence: &Recurrence, from: Timestamp, count: usize) -> String {
     } else {
         text.push_str(&output::table(["UTC", zone, ""], &rows));
     }
-    for (place, warning) in warnings(recurrence, from).into_iter().enumerate() {
-        text.push_str(if place == 0 { "\nNote: " } else { "Note: " });
+    for (position, warning) in warnings(recurrence, from).into_iter().enumerate() {
+        text.push_str(if position == 0 { "\nNote: " } else { "Note: " });
         text.push_str(&warning);
         text.push('\n');
     }

@@ -17,7 +17,7 @@ use crate::store::{Account, DeletedAccount};
 const EVERY: Duration = Duration::from_secs(1);
 /// The time without progress after which the command warns that no server seems to run. Servers
 /// look for deleted accounts every 5 seconds.
-const STILL: Duration = Duration::from_secs(8);
+const NO_PROGRESS_WARNING_AFTER: Duration = Duration::from_secs(8);
 /// The hint for an operator that does not wait.
 const LATER: &str = "`punctual account list --deleted` shows when nothing is left.";
 
@@ -101,7 +101,7 @@ async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
         // rows.
         total = total.max(now);
         meter.show("removing", total - now, total);
-        if still_since.is_some_and(|since| clock.monotonic() - since >= STILL) {
+        if still_since.is_some_and(|since| clock.monotonic() - since >= NO_PROGRESS_WARNING_AFTER) {
             output::complain(
                 "nothing is being removed: no server seems to run. The removal continues as soon \
                  as a server runs (`punctual serve`); Ctrl-C ends only the waiting",

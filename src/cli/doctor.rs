@@ -46,14 +46,14 @@ pub(super) async fn run(args: &DoctorArgs) -> Result<(), CliError> {
 /// Returns the error message for the settings of failed checks, without duplicates, or `None` if no
 /// check failed.
 fn complaint(failed: &[&str]) -> Option<String> {
-    let checks = match failed.len() {
-        0 => return None,
-        1 => "a check".to_owned(),
-        count => format!("{count} checks"),
-    };
     let settings: BTreeSet<&str> = failed.iter().copied().collect();
+    let count = match settings.len() {
+        0 => return None,
+        1 => "1 setting".to_owned(),
+        several => format!("{several} settings"),
+    };
     let settings = settings.into_iter().collect::<Vec<_>>().join(", ");
-    Some(format!("{checks} failed: look at {settings}"))
+    Some(format!("checks failed for {count}: {settings}"))
 }
 
 /// A finding, as it is printed.
@@ -92,9 +92,10 @@ mod tests {
     #[test]
     fn each_setting_is_named_once() {
         assert_eq!(complaint(&[]), None);
-        assert_eq!(complaint(&["store.url"]).as_deref(), Some("a check failed: look at store.url"));
+        let one = "checks failed for 1 setting: store.url";
+        assert_eq!(complaint(&["store.url"]).as_deref(), Some(one));
         let several = complaint(&["store.url", "queue.url", "store.url"]);
-        let named = "3 checks failed: look at queue.url, store.url";
+        let named = "checks failed for 2 settings: queue.url, store.url";
         assert_eq!(several.as_deref(), Some(named));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The maximum duration, in seconds: 100 years.
-const LONGEST: u64 = 100 * 365 * 24 * 60 * 60;
+const MAX_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 
 /// Parses a whole number followed by s, m, h or d.
 pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
@@ -18,7 +18,7 @@ pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     };
     let number = number.parse::<u64>().ok();
     let seconds = number.zip(unit).and_then(|(number, unit)| number.checked_mul(unit));
-    match seconds.filter(|seconds| (1..=LONGEST).contains(seconds)) {
+    match seconds.filter(|seconds| (1..=MAX_SECONDS).contains(seconds)) {
         Some(seconds) => Ok(Duration::from_secs(seconds)),
         None => Err("must be a whole number followed by s, m, h or d, such as 30d".to_owned()),
     }

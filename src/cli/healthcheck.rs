@@ -13,7 +13,7 @@ use super::{CliError, output};
 use crate::config::Sources;
 
 /// The timeout of the check.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     let address = reachable(load_part_and_warn(sources)?.ops.listen);
@@ -21,7 +21,7 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
         let why = "ops.listen has port 0: give the port that the service has logged";
         return Err(CliError::usage(why));
     }
-    let answer = tokio::time::timeout(PATIENCE, ask(address)).await;
+    let answer = tokio::time::timeout(TIMEOUT, ask(address)).await;
     let answer = answer.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
     let answer = answer.map_err(|error| {
         CliError::failed(format!("no answer from {address} (ops.listen): {error}"))

@@ -15,8 +15,9 @@ pub(super) async fn run(sources: &Sources) -> Result<(), CliError> {
     match done.passed.left {
         0 => Ok(()),
         left => Err(CliError::failed(format!(
-            "{left} schedules are due as before, since they cannot be read or are held: run this \
-             again; the log of `punctual serve` names the unreadable ones, which do not fire"
+            "{left} schedules still have ticks from before the restore, because their rows are \
+             locked or cannot be read: run this command again. Schedules that cannot be read do \
+             not fire; the log of `punctual serve` names them (\"corrupt row left out\")"
         ))),
     }
 }
@@ -25,9 +26,10 @@ fn summary(done: &RestoreResult) -> String {
     let RestoreResult { now, passed, unfinished } = done;
     let more = if *unfinished == u64::from(UNFINISHED_COUNTED) { " or more" } else { "" };
     format!(
-        "{} ticks of {} schedules were due before {now}: they do not run, and are recorded as skips \
-         (restored).\n\
-         {unfinished}{more} jobs were unfinished in the backup: they go on at the first start.\n",
+        "{} ticks of {} schedules were due before {now}: they do not run, and are recorded as \
+         skips with the reason `restored`.\n\
+         {unfinished}{more} jobs were unfinished in the backup: they continue at the first \
+         start.\n",
         passed.ticks, passed.schedules
     )
 }

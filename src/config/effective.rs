@@ -38,8 +38,8 @@ fn commented(reader: &SettingsReader) -> String {
     for line in lines() {
         match line {
             DocumentLine::Text(line) => text.push_str(line),
-            DocumentLine::Setting(place) => {
-                let setting = &settings()[*place];
+            DocumentLine::Setting(position) => {
+                let setting = &settings()[*position];
                 let value = shown(reader, setting.key);
                 text.push_str(&format!("{} = {value}", setting.name()));
                 if let Some(origin) = reader.origin(setting.key) {

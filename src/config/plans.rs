@@ -27,7 +27,7 @@ const LIMITS: &[&str] = &[
 ];
 
 /// The maximum length of a plan's name.
-const LONGEST_NAME: usize = 40;
+const MAX_NAME: usize = 40;
 
 pub(super) fn read(reader: &mut SettingsReader) -> Plans {
     let tables = reader.tables(PLANS);
@@ -44,7 +44,7 @@ fn read_one(reader: &mut SettingsReader, name: String, table: &Value) -> Option<
         return None;
     }
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
+    if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
         reader.wrong(&key, "must be a name of 1 to 40 letters, digits, - and _");
         return None;
     }

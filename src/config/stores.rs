@@ -20,12 +20,12 @@ use crate::store::sqlite::SqliteSettings;
 const SHARDS_ALONE: u16 = 1;
 const SHARDS_SHARED: u16 = 64;
 /// The maximum number of connections of a replica to the store's server.
-const MOST_CONNECTIONS: u32 = 40;
+const MAX_CONNECTIONS: u32 = 40;
 /// The minimum number of connections of the scheduler pool. No caller holds a connection while it
 /// waits for another, so even fewer would not deadlock. But upkeep holds one for up to 30 seconds,
 /// and a second one may be busy. A replica that could not read the store's time would then stop
 /// firing.
-const FEWEST_FOR_SCHEDULER: u32 = 3;
+const MIN_FOR_SCHEDULER: u32 = 3;
 
 /// The store.
 #[derive(Clone, Debug)]
@@ -135,12 +135,12 @@ fn read_store(reader: &mut SettingsReader, data_dir: &Path) -> StoreChoice {
     let password_file = reader.read("store.password_file", file);
     let sizes = [
         ("store.api_connections", 1),
-        ("store.scheduler_connections", FEWEST_FOR_SCHEDULER),
+        ("store.scheduler_connections", MIN_FOR_SCHEDULER),
         ("store.executor_connections", 1),
     ]
-    .map(|(key, fewest)| reader.read(key, number(fewest..=MOST_CONNECTIONS)));
-    if sizes.iter().sum::<u32>() > MOST_CONNECTIONS {
-        let why = format!("must not be more than {MOST_CONNECTIONS} with the other two pools");
+    .map(|(key, fewest)| reader.read(key, number(fewest..=MAX_CONNECTIONS)));
+    if sizes.iter().sum::<u32>() > MAX_CONNECTIONS {
+        let why = format!("must not be more than {MAX_CONNECTIONS} with the other two pools");
         reader.mistake("store.api_connections", &why);
     }
     let [api_connections, scheduler_connections, executor_connections] = sizes;

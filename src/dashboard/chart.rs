@@ -8,15 +8,15 @@ const STEP: usize = 16;
 const GAP: usize = 4;
 const HEIGHT: u64 = 120;
 /// The height of the longest bar and of the shortest.
-const LONGEST: u64 = 116;
-const SHORTEST: u64 = 2;
+const MAX_BAR: u64 = 116;
+const MIN_BAR: u64 = 2;
 
 /// A bar of a chart.
 pub(super) struct ChartBar {
     /// The class, which gives the colour.
     pub(super) class: &'static str,
     /// The number of bars to the left of this one, drawn or not.
-    pub(super) place: usize,
+    pub(super) position: usize,
     pub(super) value: u64,
     /// The tooltip.
     pub(super) title: String,
@@ -26,9 +26,9 @@ pub(super) struct ChartBar {
 pub(super) fn bars(label: &str, room: usize, bars: &[ChartBar]) -> Markup {
     let most = bars.iter().map(|bar| bar.value).max().unwrap_or(0);
     let content = html! {
-        @for ChartBar { class, place, value, title } in bars {
+        @for ChartBar { class, position, value, title } in bars {
             @let height = height(*value, most);
-            rect class=(class) x=(place * STEP) y=(HEIGHT - height) width=(STEP - GAP)
+            rect class=(class) x=(position * STEP) y=(HEIGHT - height) width=(STEP - GAP)
                 height=(height) {
                 title { (title) }
             }
@@ -40,7 +40,7 @@ pub(super) fn bars(label: &str, room: usize, bars: &[ChartBar]) -> Markup {
 /// A bar that consists of parts.
 pub(super) struct StackedBar {
     /// The number of bars to the left of this one, drawn or not.
-    pub(super) place: usize,
+    pub(super) position: usize,
     /// The parts from the bottom to the top: their classes, which give the colours, and values.
     pub(super) parts: Vec<(&'static str, u64)>,
     /// The value of a bar of the full height.
@@ -56,7 +56,7 @@ pub(super) fn stacks(label: &str, room: usize, stacks: &[StackedBar]) -> Markup 
             g {
                 title { (stack.title) }
                 @for (class, top, height) in heights(stack) {
-                    rect class=(class) x=(stack.place * STEP) y=(top) width=(STEP - GAP)
+                    rect class=(class) x=(stack.position * STEP) y=(top) width=(STEP - GAP)
                         height=(height) {}
                 }
             }
@@ -80,10 +80,10 @@ fn frame(label: &str, room: usize, bars: &Markup) -> Markup {
 /// Returns the class, the top and the height of each part that has a value.
 fn heights(stack: &StackedBar) -> Vec<(&'static str, u64, u64)> {
     let parts = stack.parts.iter().filter(|(_, value)| *value > 0);
-    let room = LONGEST - SHORTEST * parts.clone().count() as u64;
+    let room = MAX_BAR - MIN_BAR * parts.clone().count() as u64;
     let mut top = HEIGHT;
     let part = |(class, value): &(&'static str, u64)| {
-        let height = SHORTEST + value.saturating_mul(room) / stack.full.max(1);
+        let height = MIN_BAR + value.saturating_mul(room) / stack.full.max(1);
         top = top.saturating_sub(height);
         (*class, top, height)
     };
@@ -107,7 +107,7 @@ pub(super) fn values(summary: &str, table: &Markup) -> Markup {
 }
 
 fn height(value: u64, most: u64) -> u64 {
-    (value.saturating_mul(LONGEST) / most.max(1)).max(SHORTEST)
+    (value.saturating_mul(MAX_BAR) / most.max(1)).max(MIN_BAR)
 }
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ mod tests {
     fn parts_stand_on_each_other_and_fit() {
         let stack = |parts: &[(&'static str, u64)], full| {
             let stack =
-                StackedBar { place: 2, parts: parts.to_vec(), full, title: "a < b".to_owned() };
+                StackedBar { position: 2, parts: parts.to_vec(), full, title: "a < b".to_owned() };
             (heights(&stack), stacks("Jobs", 10, &[stack]).into_string())
         };
         let (parts, chart) = stack(&[("success", 50), ("failed", 0), ("cancelled", 50)], 100);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_bar_stands_at_its_place_and_has_its_title() {
-        let bar = ChartBar { class: "load", place: 3, value: 7, title: "7 < 8".to_owned() };
+        let bar = ChartBar { class: "load", position: 3, value: 7, title: "7 < 8".to_owned() };
         let chart = bars("Load", 10, &[bar]).into_string();
         assert!(chart.contains(r#"viewBox="0 0 160 120""#), "{chart}");
         assert!(chart.contains(r#"x="48" y="4" width="12" height="116""#), "{chart}");

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, header};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::accounts::OidcAttempt;
+use crate::accounts::OidcSignIn;
 use crate::domain::AccountId;
 
 /// The selected account, if the user is a member of several.
@@ -22,7 +22,7 @@ const YEAR: u32 = 31_536_000;
 /// The maximum duration of a sign-in at the provider, in seconds.
 const SIGN_IN_FOR: u32 = 600;
 /// The maximum length of the path of the page to show after a sign-in, in bytes.
-const LONGEST_NEXT: usize = 1_024;
+const MAX_NEXT: usize = 1_024;
 
 /// Returns the value of a cookie.
 pub(super) fn value_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -46,8 +46,8 @@ pub(super) fn of_account(account: AccountId) -> HeaderValue {
 
 /// Returns the cookie that binds a sign-in at the provider to this browser. It is `Lax`, because a
 /// browser that comes back from the site of the provider sends no `Strict` cookies.
-pub(super) fn of_sign_in(attempt: &OidcAttempt, next: &str) -> HeaderValue {
-    let next = if next.len() > LONGEST_NEXT { "" } else { next };
+pub(super) fn of_sign_in(attempt: &OidcSignIn, next: &str) -> HeaderValue {
+    let next = if next.len() > MAX_NEXT { "" } else { next };
     let value = format!("{}.{}", attempt.reveal(), URL_SAFE_NO_PAD.encode(next));
     sign_in_cookie(&value, SIGN_IN_FOR)
 }
@@ -65,7 +65,7 @@ fn sign_in_cookie(value: &str, max_age: u32) -> HeaderValue {
 
 /// Returns the sign-in at the provider that the browser has started, and the page to show
 /// afterwards.
-pub(super) fn sign_in_of(headers: &HeaderMap) -> Option<(OidcAttempt, String)> {
+pub(super) fn sign_in_of(headers: &HeaderMap) -> Option<(OidcSignIn, String)> {
     let (attempt, next) = value_of(headers, SIGN_IN)?.split_once('.')?;
     let next = URL_SAFE_NO_PAD.decode(next).ok()?;
     Some((attempt.parse().ok()?, String::from_utf8(next).ok()?))
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_sign_in_is_found_again() {
-        let attempt = OidcAttempt::new(Token::new(|bytes| bytes.fill(7)));
+        let attempt = OidcSignIn::new(Token::new(|bytes| bytes.fill(7)));
         let found = |cookie: &HeaderValue| {
             let (pair, _) = cookie.to_str().expect("a text").split_once(';').expect("a pair");
             let headers = [(header::COOKIE, HeaderValue::from_str(pair).expect("a header"))];

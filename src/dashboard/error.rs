@@ -11,7 +11,7 @@ use super::text::sentence;
 use super::{Dashboard, DashboardParts, widgets};
 use crate::accounts::{AccountError, OidcError, UserError};
 use crate::domain::Timestamp;
-use crate::domain::key::MOST_KEYS;
+use crate::domain::key::MAX_KEYS;
 use crate::notifications::NotificationError;
 use crate::schedules::CommandError;
 use crate::store::StoreError;
@@ -233,7 +233,7 @@ impl From<AccountError> for PageError {
             AccountError::NameTaken(_) => "An account with this name exists. Choose another name.",
             AccountError::TooManyKeys(_) => {
                 return Self::Refused(format!(
-                    "The account already has {MOST_KEYS} active keys. Revoke one first."
+                    "The account already has {MAX_KEYS} active keys. Revoke one first."
                 ));
             }
             AccountError::KeyIsOver(_) => "The key is revoked or expired. Create a new one.",

@@ -93,8 +93,8 @@ fn servers(servers: &[ServerStatus]) -> Markup {
                 th scope="row" { (name(server.setting)) span.sub { code { (server.setting) } } }
                 td {
                     @match &server.error {
-                        None => (state(true, "answers")),
-                        Some(error) => { (state(false, "does not answer")) span.sub { (error) } }
+                        None => (state(true, "reachable")),
+                        Some(error) => { (state(false, "unreachable")) span.sub { (error) } }
                     }
                 }
             }

@@ -13,7 +13,7 @@ use crate::domain::cron::parse_timezone;
 /// The name of the field.
 pub(super) const FIELD: &str = "timezone";
 /// The maximum number of similar names in a message.
-const MOST_SIMILAR: usize = 3;
+const MAX_SIMILAR: usize = 3;
 /// The minimum similarity of a suggested name, from 0 to 1.
 const SIMILAR: f64 = 0.75;
 
@@ -68,7 +68,7 @@ fn similar(text: &str) -> Vec<&'static str> {
         .filter(|(likeness, _)| *likeness >= SIMILAR)
         .collect();
     rated.sort_by(|(one, its), (other, others)| other.total_cmp(one).then(its.cmp(others)));
-    rated.into_iter().take(MOST_SIMILAR).map(|(_, name)| name).collect()
+    rated.into_iter().take(MAX_SIMILAR).map(|(_, name)| name).collect()
 }
 
 /// Returns the similarity of a zone and a text in the plain form: 1 for its name or its city.

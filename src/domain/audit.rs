@@ -168,20 +168,20 @@ impl Author {
 /// A name from the machine: its printable characters, 64 bytes at most.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ShortName {
-    bytes: [u8; Self::LONGEST],
+    bytes: [u8; Self::MAX_BYTES],
     length: usize,
 }
 
 impl ShortName {
-    const LONGEST: usize = 64;
+    const MAX_BYTES: usize = 64;
 
     /// Returns the name without control characters, cut after 64 bytes at most.
     pub fn new(name: &str) -> Self {
-        let mut short = Self { bytes: [0; Self::LONGEST], length: 0 };
+        let mut short = Self { bytes: [0; Self::MAX_BYTES], length: 0 };
         for letter in name.trim().chars().filter(|letter| !letter.is_control()) {
             let end = short.length + letter.len_utf8();
-            let Some(place) = short.bytes.get_mut(short.length..end) else { break };
-            letter.encode_utf8(place);
+            let Some(free) = short.bytes.get_mut(short.length..end) else { break };
+            letter.encode_utf8(free);
             short.length = end;
         }
         short

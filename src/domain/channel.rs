@@ -8,7 +8,7 @@ use super::plan::ChannelType;
 use super::{ChannelId, Timestamp};
 
 /// The maximum length of a label, in characters.
-pub const LONGEST_LABEL: usize = 100;
+pub const MAX_LABEL: usize = 100;
 
 /// The configuration of a channel as JSON text: an address, a URL, a token. Secret.
 #[derive(Clone, PartialEq, Eq)]

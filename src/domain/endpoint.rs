@@ -6,10 +6,10 @@ use http::Uri;
 use url::{Position, Url};
 
 /// The maximum length of a URL, in characters.
-const LONGEST: usize = 2_048;
+const MAX_URL_CHARS: usize = 2_048;
 /// The maximum lengths of a name and of a label in DNS, in bytes (RFC 1035, section 2.3.4).
-const LONGEST_NAME: usize = 253;
-const LONGEST_LABEL: usize = 63;
+const MAX_NAME: usize = 253;
+const MAX_LABEL: usize = 63;
 
 /// An absolute `http` or `https` URL that can be requested, in its one canonical form.
 ///
@@ -89,7 +89,7 @@ impl Endpoint {
 
 /// Refuses input that the parser would repair or hide.
 fn check_spelling(text: &str) -> Result<(), InvalidUrl> {
-    if text.len() > LONGEST && text.chars().count() > LONGEST {
+    if text.len() > MAX_URL_CHARS && text.chars().count() > MAX_URL_CHARS {
         return Err(InvalidUrl);
     }
     if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte == b'\\') {
@@ -107,9 +107,9 @@ fn check_spelling(text: &str) -> Result<(), InvalidUrl> {
 fn is_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let letters = label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        !label.is_empty() && label.len() <= LONGEST_LABEL && letters
+        !label.is_empty() && label.len() <= MAX_LABEL && letters
     };
-    name.len() <= LONGEST_NAME && name.split('.').all(is_label)
+    name.len() <= MAX_NAME && name.split('.').all(is_label)
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ pub const NOT_AN_INSTANT: &str = "Must be an ISO 8601 timestamp such as 2030-01-
 /// Returns the message for a text that is none of the names in `all`.
 pub fn choices<T: Display>(all: &[T]) -> String {
     let mut message = String::from("Must be one of ");
-    for (place, item) in all.iter().enumerate() {
-        let separator = if place > 0 { ", " } else { "" };
+    for (position, item) in all.iter().enumerate() {
+        let separator = if position > 0 { ", " } else { "" };
         write!(message, "{separator}{item}").expect("writing to memory does not fail");
     }
     message
@@ -93,8 +93,8 @@ impl IntoIterator for FieldErrors {
 
 impl Display for FieldErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (field, messages)) in self.0.iter().enumerate() {
-            let separator = if place > 0 { "; " } else { "" };
+        for (position, (field, messages)) in self.0.iter().enumerate() {
+            let separator = if position > 0 { "; " } else { "" };
             write!(f, "{separator}{field}: {}", messages.join(", "))?;
         }
         Ok(())

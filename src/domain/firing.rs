@@ -10,12 +10,12 @@ use super::schedule::{CatchUpPolicy, SKIP_COUNT_CAP};
 /// A tick that is fired later than this is a `catch_up`.
 const ON_TIME: Duration = Duration::from_secs(1);
 /// Ticks that are at most this late always run, so that a change of leader never skips one.
-const ALWAYS_RUNS: Duration = Duration::from_secs(60);
+const ALWAYS_RUNS_WITHIN: Duration = Duration::from_secs(60);
 /// Ticks that are later than this never run: their history would be older than what the store
 /// keeps.
-const NEVER_RUNS: Duration = Duration::from_secs(31 * 24 * 3_600);
+const NEVER_RUNS_AFTER: Duration = Duration::from_secs(31 * 24 * 3_600);
 /// The number of late ticks that `CatchUpPolicy::All` runs.
-const MOST_CAUGHT_UP: usize = 100;
+const MAX_CAUGHT_UP: usize = 100;
 
 /// Ticks that do not become jobs: the first, the last and their number.
 pub type SkippedTicks = (Timestamp, Timestamp, u32);
@@ -35,7 +35,7 @@ pub struct FiringPlan {
 /// Returns the instant from which on due ticks always run at `now`. For earlier ones the catch-up
 /// policy decides.
 pub fn late_before(now: Timestamp) -> Timestamp {
-    now.minus(ALWAYS_RUNS)
+    now.minus(ALWAYS_RUNS_WITHIN)
 }
 
 /// Decides about a schedule whose next tick, `tick`, is due at `now`.
@@ -95,7 +95,7 @@ fn late_ticks(
 ) -> (Vec<Timestamp>, Option<SkippedTicks>) {
     let most = match policy {
         CatchUpPolicy::Last => 1,
-        CatchUpPolicy::All => MOST_CAUGHT_UP,
+        CatchUpPolicy::All => MAX_CAUGHT_UP,
         CatchUpPolicy::Skip => 0,
     };
     // The search goes backwards from the newest tick, so that a long outage costs no more than a
@@ -105,7 +105,9 @@ fn late_ticks(
         |to: Timestamp| recurrence.latest_within(first, to).or((first <= to).then_some(first));
     let mut runs = Vec::new();
     let mut at = newest(just_before(end));
-    while let Some(tick) = at.filter(|tick| runs.len() < most && *tick >= now.minus(NEVER_RUNS)) {
+    while let Some(tick) =
+        at.filter(|tick| runs.len() < most && *tick >= now.minus(NEVER_RUNS_AFTER))
+    {
         runs.push(tick);
         at = newest(just_before(tick));
     }

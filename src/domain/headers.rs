@@ -6,9 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 /// The maximum number of headers.
-const MOST: usize = 64;
+const MAX_HEADERS: usize = 64;
 /// The maximum length of the JSON text, in bytes.
-const LONGEST: usize = 16 * 1_024;
+const MAX_JSON_BYTES: usize = 16 * 1_024;
 /// The maximum length of a refused name in an error message, in characters.
 const SHOWN: usize = 64;
 
@@ -37,11 +37,11 @@ pub enum RefusedHeaders {
 
 /// Reads a JSON object of strings as headers: at most 64 names and 16 KiB, each name once.
 pub fn parse_headers(json: &str) -> Result<HeaderMap, RefusedHeaders> {
-    if json.len() > LONGEST {
+    if json.len() > MAX_JSON_BYTES {
         return Err(RefusedHeaders::NotAnObject);
     }
     let Entries(entries) = serde_json::from_str(json).map_err(|_| RefusedHeaders::NotAnObject)?;
-    if entries.len() > MOST {
+    if entries.len() > MAX_HEADERS {
         return Err(RefusedHeaders::NotAnObject);
     }
     let mut headers = HeaderMap::with_capacity(entries.len());

@@ -195,13 +195,13 @@ fn fixed(parts: &[&[u8]]) -> u128 {
     u128::from_be_bytes(random)
 }
 
-/// Returns the id with `place` in the highest bits of its random part, so that ids of the same
+/// Returns the id with `position` in the highest bits of its random part, so that ids of the same
 /// instant sort by it.
-fn placed(id: Ulid, place: usize) -> Ulid {
-    const PLACE_AT: u32 = 64;
-    let place = u16::try_from(place).unwrap_or(u16::MAX);
-    let random = id.random() & ((1 << PLACE_AT) - 1);
-    Ulid::from_parts(id.timestamp_ms(), u128::from(place) << PLACE_AT | random)
+fn with_position(id: Ulid, position: usize) -> Ulid {
+    const POSITION_AT: u32 = 64;
+    let position = u16::try_from(position).unwrap_or(u16::MAX);
+    let random = id.random() & ((1 << POSITION_AT) - 1);
+    Ulid::from_parts(id.timestamp_ms(), u128::from(position) << POSITION_AT | random)
 }
 
 impl EventId {
@@ -212,9 +212,9 @@ impl EventId {
         Self::new(at, fixed(&[b"event", &object, kind.as_bytes()]))
     }
 
-    /// Returns the id of the event at this place in a transaction: ids sort in the order of events.
-    pub fn at_place(self, place: usize) -> Self {
-        Self(placed(self.0, place))
+    /// Returns the id of the event at this position in a transaction: ids sort in the order of events.
+    pub fn at_position(self, position: usize) -> Self {
+        Self(with_position(self.0, position))
     }
 }
 
@@ -226,10 +226,10 @@ impl DeliveryId {
         Self::new(at, fixed(&[b"delivery", &event.to_bytes(), &channel]))
     }
 
-    /// Returns the id of the delivery at this place among those planned together: ids sort in the
+    /// Returns the id of the delivery at this position among those planned together: ids sort in the
     /// order of sending.
-    pub fn at_place(self, place: usize) -> Self {
-        Self(placed(self.0, place))
+    pub fn at_position(self, position: usize) -> Self {
+        Self(with_position(self.0, position))
     }
 }
 

@@ -20,7 +20,7 @@ names! {
 }
 
 /// The maximum number of an account's keys that work at the same time.
-pub const MOST_KEYS: u64 = 10;
+pub const MAX_KEYS: u64 = 10;
 
 const PREFIX: &str = "pnc_";
 /// 62^22 > 2^128: enough letters for 16 bytes.

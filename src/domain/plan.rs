@@ -14,7 +14,7 @@ use super::names::names;
 pub const UNLIMITED: &str = "unlimited";
 const DAY_MS: i64 = 86_400_000;
 /// The shortest possible gap between two runs.
-const SHORTEST_GAP: Duration = Duration::from_secs(60);
+const MIN_GAP: Duration = Duration::from_secs(60);
 /// The number of days with runs that are examined to find two that are close to each other.
 const DAYS: usize = 400;
 
@@ -287,7 +287,7 @@ pub fn shortest_gap(expression: &str, now: Timestamp) -> Option<Duration> {
     let (mut last, mut shortest) = (first, None::<Duration>);
     while let Some(next) = recurrence.next_after(last).filter(|next| day_of(*next) == day) {
         let gap = next.since(last);
-        if gap <= SHORTEST_GAP {
+        if gap <= MIN_GAP {
             return Some(gap);
         }
         shortest = Some(shortest.map_or(gap, |shortest| shortest.min(gap)));

@@ -8,7 +8,7 @@ use backoff::backoff::Backoff;
 use super::Timestamp;
 
 /// The maximum time by which an endpoint's `Retry-After` can postpone an attempt.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3_600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 
 /// The waits between attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl RetryPolicy {
 
     /// Returns the wait after attempt number `attempt`. It doubles each time up to the cap.
     /// `jitter` (0 to 1) reduces it by up to a half. It is at least the endpoint's
-    /// `retry_after`, capped at [`LONGEST_RETRY_AFTER`].
+    /// `retry_after`, capped at [`MAX_RETRY_AFTER`].
     fn wait(&self, attempt: u8, jitter: f64, retry_after: Option<Duration>) -> Duration {
         let mut waits = ExponentialBackoffBuilder::new()
             .with_initial_interval(self.base.min(self.cap))
@@ -51,7 +51,7 @@ impl RetryPolicy {
             .build();
         let full = (0..attempt.max(1)).filter_map(|_| waits.next_backoff()).last();
         let wait = full.unwrap_or(self.cap).mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0);
-        wait.max(retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER))
+        wait.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER))
     }
 }
 
@@ -60,12 +60,12 @@ pub fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
         let seconds = value.parse().unwrap_or(u64::MAX);
-        return Some(Duration::from_secs(seconds).min(LONGEST_RETRY_AFTER));
+        return Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
     }
     let date = httpdate::parse_http_date(value).ok()?;
     let since_epoch = date.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     let at = Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).ok()?);
-    Some(at.since(now).min(LONGEST_RETRY_AFTER))
+    Some(at.since(now).min(MAX_RETRY_AFTER))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 /// The length of a key in bytes.
 pub const KEY_BYTES: usize = 32;
-const LONGEST_ID: usize = 32;
+const MAX_ID: usize = 32;
 
 /// A key and its id. An encrypted value contains the id of its key.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,15 +34,15 @@ impl SecretKey {
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let items = lines.flat_map(|line| line.split(',')).map(str::trim);
         let mut found: Vec<Self> = Vec::new();
-        for (place, item) in (1..).zip(items.filter(|item| !item.is_empty())) {
+        for (position, item) in (1..).zip(items.filter(|item| !item.is_empty())) {
             let key = item.split_once(':').and_then(|(id, key)| Self::of(id, key));
             let key = key.ok_or_else(|| {
                 format!(
-                    "must be id:base64,… with {KEY_BYTES} bytes in each base64; key {place} is not"
+                    "must be id:base64,… with {KEY_BYTES} bytes in each base64; key {position} is not"
                 )
             })?;
             if found.iter().any(|other| other.id == key.id) {
-                return Err(format!("must give each key its own id; key {place} repeats one"));
+                return Err(format!("must give each key its own id; key {position} repeats one"));
             }
             found.push(key);
         }
@@ -51,7 +51,7 @@ impl SecretKey {
 
     fn of(id: &str, key: &str) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_id = !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(is_plain);
+        let is_id = !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(is_plain);
         let bytes = Zeroizing::new(STANDARD.decode(key).ok()?);
         let key = Zeroizing::new(bytes.as_slice().try_into().ok()?);
         is_id.then(|| Self { id: id.to_owned(), key })

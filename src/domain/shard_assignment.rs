@@ -16,8 +16,9 @@ pub fn owners(members: &[&str], shards: u16) -> Vec<usize> {
     let most = usize::from(shards).div_ceil(members.len());
     let mut loads = vec![0; members.len()];
     let owner = |shard| {
-        let free = (0..members.len()).filter(|place| loads[*place] < most);
-        let best = free.max_by_key(|place| (rank(members[*place], shard), members[*place]));
+        let free = (0..members.len()).filter(|position| loads[*position] < most);
+        let best =
+            free.max_by_key(|position| (rank(members[*position], shard), members[*position]));
         let best = best.expect("the parts add up to all shards");
         loads[best] += 1;
         best
@@ -43,9 +44,12 @@ mod tests {
         for count in 1..=NAMES.len() {
             for shards in [1, 2, 5, 64, 1_024] {
                 let owners = owners(&NAMES[..count], shards);
-                let part = |place| owners.iter().filter(|owner| **owner == place).count();
+                let part = |position| owners.iter().filter(|owner| **owner == position).count();
                 let most = usize::from(shards).div_ceil(count);
-                assert!((0..count).all(|place| part(place) <= most), "{count} share {shards}");
+                assert!(
+                    (0..count).all(|position| part(position) <= most),
+                    "{count} share {shards}"
+                );
             }
         }
         assert!(owners(&[], 5).is_empty());

@@ -21,12 +21,12 @@ pub const SIGNATURE_HEADER: &str = "webhook-signature";
 
 /// The maximum number of secrets that sign at the same time: the new one and, for a while, the
 /// previous one.
-pub const MOST_SECRETS: usize = 2;
+pub const MAX_SECRETS: usize = 2;
 
 const PREFIX: &str = "whsec_";
 const NEW_BYTES: usize = 32;
-const FEWEST_BYTES: usize = 24;
-const MOST_BYTES: usize = 64;
+const MIN_BYTES: usize = 24;
+const MAX_BYTES: usize = 64;
 
 /// A secret that the sender and the receiver of a message share.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl FromStr for SigningSecret {
     fn from_str(text: &str) -> Result<Self, InvalidSecret> {
         let encoded = text.strip_prefix(PREFIX).ok_or(InvalidSecret)?;
         let bytes = Zeroizing::new(STANDARD.decode(encoded).map_err(|_| InvalidSecret)?);
-        let fits = (FEWEST_BYTES..=MOST_BYTES).contains(&bytes.len());
+        let fits = (MIN_BYTES..=MAX_BYTES).contains(&bytes.len());
         if fits { Ok(Self(bytes)) } else { Err(InvalidSecret) }
     }
 }

@@ -16,7 +16,7 @@ pub struct ExpectedStatusCodes {
 pub struct InvalidStatusCodes;
 
 /// The maximum length of a list in bytes: more than enough to list all 500 codes.
-const LONGEST: usize = 4_096;
+const MAX_BYTES: usize = 4_096;
 
 impl ExpectedStatusCodes {
     /// Returns `true` if `status` is in the list.
@@ -41,7 +41,7 @@ impl FromStr for ExpectedStatusCodes {
 
     /// Reads `ddd` and `ddd-ddd`, comma-separated, 100 to 599. Blanks around items are allowed.
     fn from_str(text: &str) -> Result<Self, InvalidStatusCodes> {
-        if text.len() > LONGEST {
+        if text.len() > MAX_BYTES {
             return Err(InvalidStatusCodes);
         }
         let ranges = text.split(',').map(|item| range(item.trim())).collect::<Option<Vec<_>>>();

@@ -45,9 +45,9 @@ pub struct TimeDisplay {
 }
 
 /// The maximum length of an address that mail servers accept, in bytes.
-const LONGEST_ADDRESS: usize = 254;
+const MAX_ADDRESS: usize = 254;
 /// The maximum length of the part before the `@`, in bytes.
-const LONGEST_LOCAL: usize = 64;
+const MAX_LOCAL: usize = 64;
 
 /// An e-mail address in its normal form: lower case, an international domain as `xn--…`. It
 /// contains only letters, digits and `.!#$%&'*+/=?^_{|}~-` and the grave accent, so it can be
@@ -85,17 +85,17 @@ impl FromStr for EmailAddress {
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
         let text = text.trim_matches(' ');
         // An international domain is longer in its normal form, never shorter.
-        if text.len() > LONGEST_ADDRESS {
+        if text.len() > MAX_ADDRESS {
             return Err(InvalidAddress);
         }
         let (local, domain) = text.rsplit_once('@').ok_or(InvalidAddress)?;
         let plain =
             |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+/=?^_`{|}~-".contains(&byte);
-        let is_local = local.len() <= LONGEST_LOCAL
+        let is_local = local.len() <= MAX_LOCAL
             && local.split('.').all(|atom| !atom.is_empty() && atom.bytes().all(plain));
         let domain = normal_domain(domain).filter(|_| is_local).ok_or(InvalidAddress)?;
         let address = format!("{}@{domain}", local.to_ascii_lowercase());
-        if address.len() <= LONGEST_ADDRESS { Ok(Self(address)) } else { Err(InvalidAddress) }
+        if address.len() <= MAX_ADDRESS { Ok(Self(address)) } else { Err(InvalidAddress) }
     }
 }
 

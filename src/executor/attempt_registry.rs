@@ -28,9 +28,9 @@ pub(in crate::executor) struct AttemptRegistry {
 struct RegisteredAttempts {
     /// After a claim was lost, the next attempt of the same job may run beside the earlier one.
     entries: BTreeMap<(JobId, u8), RegisteredAttempt>,
-    /// The number of batches being fired or claimed whose attempts enter afterwards.
-    coming: usize,
-    /// Set when all attempts were aborted. Attempts that enter later are aborted, too.
+    /// The number of batches being fired or claimed whose attempts are registered afterwards.
+    announced: usize,
+    /// Set when all attempts were aborted. Attempts that are registered later are aborted, too.
     closed: Option<Abort>,
 }
 
@@ -51,18 +51,18 @@ impl RegisteredAttempt {
 /// An attempt's entry among those under way. Dropping it removes the entry, however the attempt
 /// ended.
 pub(in crate::executor) struct AttemptGuard {
-    running: Arc<AttemptRegistry>,
+    registry: Arc<AttemptRegistry>,
     job: JobId,
     attempt: u8,
 }
 
-/// Attempts that have been announced and have not entered yet.
+/// Attempts that have been announced and are not registered yet.
 pub(in crate::executor) struct AnnouncedAttempts(Arc<AttemptRegistry>);
 
 impl AttemptRegistry {
-    /// Enters an attempt; `None` if it is there already. The receiver gets the reason if the
+    /// Registers an attempt; `None` if it is there already. The receiver gets the reason if the
     /// attempt is aborted.
-    pub(in crate::executor) fn enter(
+    pub(in crate::executor) fn register(
         self: &Arc<Self>,
         job: JobId,
         attempt: u8,
@@ -78,12 +78,12 @@ impl AttemptRegistry {
             None => Some(abort),
         };
         attempts.entries.insert((job, attempt), RegisteredAttempt { account, abort });
-        Some((AttemptGuard { running: self.clone(), job, attempt }, aborted))
+        Some((AttemptGuard { registry: self.clone(), job, attempt }, aborted))
     }
 
-    /// Announces attempts that will enter before the returned guard is dropped.
+    /// Announces attempts that will be registered before the returned guard is dropped.
     pub(in crate::executor) fn announce(self: &Arc<Self>) -> AnnouncedAttempts {
-        self.attempts.lock().coming += 1;
+        self.attempts.lock().announced += 1;
         AnnouncedAttempts(self.clone())
     }
 
@@ -114,7 +114,7 @@ impl AttemptRegistry {
         }
     }
 
-    /// Aborts all attempts, and those that enter later. Returns how many of them had not finished.
+    /// Aborts all attempts, and those that are registered later. Returns how many of them had not finished.
     pub(in crate::executor) fn abort_all(&self, why: Abort) -> usize {
         let mut attempts = self.attempts.lock();
         attempts.closed = Some(why);
@@ -132,7 +132,7 @@ impl AttemptRegistry {
         }
     }
 
-    fn leave(&self, leave: impl FnOnce(&mut RegisteredAttempts)) {
+    fn deregister(&self, leave: impl FnOnce(&mut RegisteredAttempts)) {
         let mut attempts = self.attempts.lock();
         leave(&mut attempts);
         if attempts.is_idle() {
@@ -143,19 +143,20 @@ impl AttemptRegistry {
 
 impl RegisteredAttempts {
     fn is_idle(&self) -> bool {
-        self.entries.is_empty() && self.coming == 0
+        self.entries.is_empty() && self.announced == 0
     }
 }
 
 impl Drop for AttemptGuard {
     fn drop(&mut self) {
-        self.running.leave(|attempts| drop(attempts.entries.remove(&(self.job, self.attempt))));
+        self.registry
+            .deregister(|attempts| drop(attempts.entries.remove(&(self.job, self.attempt))));
     }
 }
 
 impl Drop for AnnouncedAttempts {
     fn drop(&mut self) {
-        self.0.leave(|attempts| attempts.coming -= 1);
+        self.0.deregister(|attempts| attempts.announced -= 1);
     }
 }
 
@@ -170,38 +171,38 @@ mod tests {
 
     #[test]
     fn two_attempts_of_a_job_are_two() {
-        let running = Arc::new(AttemptRegistry::default());
-        let (first, mut late) = running.enter(job(), 1, None).expect("new");
-        let (second, mut aborted) = running.enter(job(), 2, None).expect("new");
-        assert!(running.enter(job(), 2, None).is_none(), "it runs already");
-        assert_eq!(running.len(), 2);
+        let registry = Arc::new(AttemptRegistry::default());
+        let (first, mut late) = registry.register(job(), 1, None).expect("new");
+        let (second, mut aborted) = registry.register(job(), 2, None).expect("new");
+        assert!(registry.register(job(), 2, None).is_none(), "it runs already");
+        assert_eq!(registry.len(), 2);
         drop(second);
-        assert_eq!(running.len(), 1, "the first one still runs");
+        assert_eq!(registry.len(), 1, "the first one still runs");
         assert!(aborted.try_recv().is_err());
-        assert_eq!(running.abort(&[job()], Abort::Cancelled), 1);
+        assert_eq!(registry.abort(&[job()], Abort::Cancelled), 1);
         assert_eq!(late.try_recv(), Ok(Abort::Cancelled));
-        assert_eq!(running.abort_all(Abort::Released), 0, "it has been told");
+        assert_eq!(registry.abort_all(Abort::Released), 0, "it was aborted before");
         drop(first);
-        assert_eq!(running.len(), 0);
+        assert_eq!(registry.len(), 0);
     }
 
     #[test]
     fn the_attempts_of_an_account_are_aborted() {
-        let running = Arc::new(AttemptRegistry::default());
+        let registry = Arc::new(AttemptRegistry::default());
         let [one, two] = [1, 2].map(|byte| AccountId::from_bytes([byte; 16]));
-        let (_first, mut of_one) = running.enter(job(), 1, Some(one)).expect("new");
-        let (_second, mut of_two) = running.enter(job(), 2, Some(two)).expect("new");
-        running.abort_of(&[], Abort::Cancelled);
-        running.abort_of(&[two], Abort::Cancelled);
+        let (_first, mut of_one) = registry.register(job(), 1, Some(one)).expect("new");
+        let (_second, mut of_two) = registry.register(job(), 2, Some(two)).expect("new");
+        registry.abort_of(&[], Abort::Cancelled);
+        registry.abort_of(&[two], Abort::Cancelled);
         assert_eq!(of_two.try_recv(), Ok(Abort::Cancelled));
         assert!(of_one.try_recv().is_err());
     }
 
     #[test]
-    fn an_attempt_that_enters_after_all_were_aborted_is_aborted() {
-        let running = Arc::new(AttemptRegistry::default());
-        assert_eq!(running.abort_all(Abort::Released), 0);
-        let (_place, mut aborted) = running.enter(job(), 1, None).expect("new");
+    fn an_attempt_registered_after_all_were_aborted_is_aborted() {
+        let registry = Arc::new(AttemptRegistry::default());
+        assert_eq!(registry.abort_all(Abort::Released), 0);
+        let (_guard, mut aborted) = registry.register(job(), 1, None).expect("new");
         assert_eq!(aborted.try_recv(), Ok(Abort::Released));
     }
 }

@@ -1,10 +1,12 @@
 //! The executor's lease. In the store, the executor's claims last as long as the lease.
 //!
-//! An attempt may be sent for half of the claim time, and is claimed only if a renewal is known
-//! that is younger than a third of it. So nothing is sent after the lease has ended, however long
-//! the store, the network or this process made it wait. A renewal counts from the moment of its
-//! request. After a failed call the store may have lost writes, as a server does that takes the
-//! place of another one: then nothing is claimed before the lease is renewed.
+//! - The executor claims an attempt only if its last renewal is younger than a third of the claim
+//!   time. The age of a renewal counts from its request.
+//! - It sends the request of an attempt only within half of the claim time after the check of the
+//!   lease. So it sends nothing after the lease has ended, however long the store, the network or
+//!   this process makes the attempt wait.
+//! - A failed call may mean that the store has lost writes, for example because another server has
+//!   replaced the failed one. Then the executor claims nothing before it has renewed the lease.
 
 use std::time::Duration;
 
@@ -98,7 +100,7 @@ impl Lease {
 
     /// Takes note of a failed call of the store: the lease counts as not renewed if the store was
     /// unavailable.
-    pub(super) fn doubt(&self, error: &StoreError) {
+    pub(super) fn invalidate(&self, error: &StoreError) {
         if error.kind() == StoreErrorKind::Unavailable {
             let mut state = self.state.lock();
             state.renewed = None;

@@ -111,7 +111,7 @@ impl Executor {
             random,
             slots,
             account_concurrency: AccountConcurrency::new(plans, store.clone(), cluster, replica),
-            running: Arc::new(AttemptRegistry::default()),
+            registry: Arc::new(AttemptRegistry::default()),
             lease,
             claims: BatchSize::new(BATCH),
             commits: BatchSize::new(BATCH),
@@ -137,7 +137,7 @@ impl Executor {
 
     /// Returns the number of attempts that are under way, or have ended and are not committed yet.
     pub fn running(&self) -> usize {
-        self.shared.running.len()
+        self.shared.registry.len()
     }
 
     /// Stops the executor after the first stage of a stop has begun. Waits for the attempts under
@@ -147,14 +147,14 @@ impl Executor {
     pub async fn stop(&self, grace: Duration) -> bool {
         let idle = async {
             self.drained.cancelled().await;
-            self.shared.running.idle().await;
+            self.shared.registry.idle().await;
         };
         tokio::select! {
             () = idle => true,
             () = self.shared.clock.sleep(grace) => {
-                let left = self.shared.running.abort_all(Abort::Released);
-                tracing::warn!(left, "grace period over, releasing running attempts");
-                left == 0
+                let attempts = self.shared.registry.abort_all(Abort::Released);
+                tracing::warn!(attempts, "grace period over, releasing running attempts");
+                attempts == 0
             }
         }
     }
@@ -174,7 +174,7 @@ fn start_taking(
     let also_ended = ended.clone();
     tasks.spawn(TaskKind::Executor, async move {
         drive(&driven, TaskKind::Executor, &clock, &hint, &mut dispatcher).await;
-        if let Err(error) = dispatcher.settle().await {
+        if let Err(error) = dispatcher.await_claim().await {
             tracing::warn!(%error, "the last claim failed, leaving its jobs to the job rescuer");
         }
         drop(ended);

@@ -27,7 +27,7 @@ pub(super) async fn renew(
 ) {
     let over = async {
         stopping.cancelled().await;
-        shared.running.idle().await;
+        shared.registry.idle().await;
     };
     // These run side by side: a slow answer about what to abort must not let the lease, and with it
     // all claims, end.
@@ -49,7 +49,7 @@ async fn keep_lease(shared: &ExecutorShared) {
     loop {
         // The store takes its time from the clock, too. A lease set by a wrong clock could last
         // for ever.
-        if clock.is_believed()
+        if clock.is_trusted()
             && let Err(error) = lease.renew(half_fresh).await
         {
             tracing::warn!(%error, "could not renew the lease of this executor, trying again");
@@ -61,16 +61,16 @@ async fn keep_lease(shared: &ExecutorShared) {
 }
 
 async fn keep_aborting(shared: &ExecutorShared) {
-    let ExecutorShared { clock, running, store, .. } = shared;
+    let ExecutorShared { clock, registry, store, .. } = shared;
     loop {
         clock.sleep(EVERY).await;
-        if running.len() == 0 {
+        if registry.len() == 0 {
             continue;
         }
         match store.aborts().await {
             Ok(JobsToAbort { jobs, accounts }) => {
-                running.abort(&jobs, Abort::Cancelled);
-                running.abort_of(&accounts, Abort::Cancelled);
+                registry.abort(&jobs, Abort::Cancelled);
+                registry.abort_of(&accounts, Abort::Cancelled);
             }
             Err(error) => tracing::warn!(%error, "could not look for cancelled jobs"),
         }
@@ -81,7 +81,7 @@ async fn keep_closing(shared: &ExecutorShared, outcomes: &mpsc::WeakSender<Finis
     let ExecutorShared { clock, settings, .. } = shared;
     loop {
         clock.sleep(settings.claim_time / 6).await;
-        let Some(outcomes) = outcomes.upgrade().filter(|_| clock.is_believed()) else {
+        let Some(outcomes) = outcomes.upgrade().filter(|_| clock.is_trusted()) else {
             continue;
         };
         if let Err(error) = close_orphans(shared, &outcomes).await {

@@ -26,7 +26,7 @@ pub(super) struct ExecutorShared {
     pub(super) random: Random,
     pub(super) slots: Arc<Slots>,
     pub(super) account_concurrency: AccountConcurrency,
-    pub(super) running: Arc<AttemptRegistry>,
+    pub(super) registry: Arc<AttemptRegistry>,
     pub(super) lease: Lease,
     /// The number of jobs in one claim.
     pub(super) claims: BatchSize,

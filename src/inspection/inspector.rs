@@ -14,7 +14,7 @@ use crate::store::SharedStore;
 /// The time for which a report is reused. A new one scans all schedules.
 const REUSED_FOR: Duration = Duration::from_secs(5);
 /// The timeout for the answer of a server.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The queue and the cluster that replicas share.
 #[derive(Clone)]
@@ -79,8 +79,8 @@ impl Inspector {
     ) -> Result<T, String> {
         tokio::select! {
             answer = question => answer.map_err(|error| error.to_string()),
-            () = self.clock.sleep(PATIENCE) => {
-                Err(format!("no answer within {} s", PATIENCE.as_secs()))
+            () = self.clock.sleep(TIMEOUT) => {
+                Err(format!("no answer within {} s", TIMEOUT.as_secs()))
             }
         }
     }

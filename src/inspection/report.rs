@@ -32,7 +32,7 @@ pub struct InstallationReport {
 pub struct ServerStatus {
     /// The setting that contains its address.
     pub setting: &'static str,
-    /// `ok` or `away`.
+    /// `ok` or `away`. The texts for people say "unreachable" instead of `away`.
     pub status: &'static str,
     /// The reason why it did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,14 +11,14 @@ use super::{
 };
 use crate::channels::GeneratedSecret;
 use crate::domain::call::Call;
-use crate::domain::channel::{Channel, ChannelConfig, LONGEST_LABEL};
+use crate::domain::channel::{Channel, ChannelConfig, MAX_LABEL};
 use crate::domain::field_errors::{FieldErrors, HAS_NUL, choices};
 use crate::domain::plan::ChannelType;
 use crate::domain::{AccountId, ChannelId};
 use crate::store::{ChannelChange, ChannelChanged, ChannelCreated, NewChannel, StoredChannel};
 
 /// The maximum overlap in which an old secret still signs next to the new one: one week.
-pub const LONGEST_OVERLAP_SECONDS: i64 = 604_800;
+pub const MAX_OVERLAP_SECONDS: i64 = 604_800;
 /// The overlap if the request does not give one: one day.
 const USUAL_OVERLAP_SECONDS: i64 = 86_400;
 /// The maximum number of attempts at a change. An attempt is repeated if another call changed the
@@ -245,7 +245,7 @@ impl NotificationParts {
         let secret = request.secret.optional("secret", &mut errors);
         let overlap = request.overlap_seconds.optional("overlapSeconds", &mut errors);
         errors.unless_any(())?;
-        let overlap = overlap.unwrap_or(USUAL_OVERLAP_SECONDS).clamp(0, LONGEST_OVERLAP_SECONDS);
+        let overlap = overlap.unwrap_or(USUAL_OVERLAP_SECONDS).clamp(0, MAX_OVERLAP_SECONDS);
         let expires_at = self.clock.now().plus(Duration::from_secs(overlap.unsigned_abs()));
         let Some(current) = &stored.config else {
             let why = "The channel's configuration cannot be decrypted, set it again";
@@ -267,8 +267,8 @@ impl NotificationParts {
 fn checked_label(label: String, errors: &mut FieldErrors) -> Option<String> {
     if label.contains('\0') {
         errors.add("label", HAS_NUL);
-    } else if !(1..=LONGEST_LABEL).contains(&label.chars().count()) {
-        errors.add("label", format!("Must be between 1 and {LONGEST_LABEL} characters"));
+    } else if !(1..=MAX_LABEL).contains(&label.chars().count()) {
+        errors.add("label", format!("Must be between 1 and {MAX_LABEL} characters"));
     } else {
         return Some(label);
     }

@@ -35,10 +35,10 @@ mod warning;
 use std::future::Future;
 use std::sync::Arc;
 
-pub use channel_commands::{ChannelWithSecret, LONGEST_OVERLAP_SECONDS};
+pub use channel_commands::{ChannelWithSecret, MAX_OVERLAP_SECONDS};
 pub use channel_queries::ChannelFilter;
 pub use error::NotificationError;
-pub use preferences::{MOST_CHANNELS, Preference};
+pub use preferences::{MAX_CHANNELS, Preference};
 pub use requests::{ChannelCreation, ChannelUpdate, PreferenceUpdate, SecretRotation};
 
 use crate::channels::Channels;

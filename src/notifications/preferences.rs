@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::warning::warning;
 use super::{NotificationError, NotificationParts, Notifications, PreferenceUpdate};
-use crate::domain::alert::policy::{AlertPolicy, MOST_REPEAT_MINUTES, MOST_THRESHOLD};
+use crate::domain::alert::policy::{AlertPolicy, MAX_REPEAT_MINUTES, MAX_THRESHOLD};
 use crate::domain::call::Call;
 use crate::domain::channel::Channel;
 use crate::domain::field_errors::{FieldErrors, choices};
@@ -15,7 +15,7 @@ use crate::domain::{AccountId, ChannelId, ScheduleId};
 use crate::store::{NewPreference, PreferenceSet, StoredPreference};
 
 /// The maximum number of channels of a preference.
-pub const MOST_CHANNELS: usize = 10;
+pub const MAX_CHANNELS: usize = 10;
 
 const CHANNEL_IDS: &str = "channelIds";
 const NOT_FOUND: &str = "Channel not found";
@@ -122,9 +122,9 @@ fn read(request: PreferenceUpdate, channels: &[Channel]) -> Result<NewPreference
     let repeat = request.repeat_every_minutes.optional("repeatEveryMinutes", &mut errors);
     let policy = AlertPolicy {
         notify_on: notify_on.unwrap_or(NotifyOn::None),
-        failure_threshold: threshold.map_or(1, |given| clamped(given, MOST_THRESHOLD)),
+        failure_threshold: threshold.map_or(1, |given| clamped(given, MAX_THRESHOLD)),
         notify_on_recovery: recovery.unwrap_or(false),
-        repeat_every_minutes: repeat.map(|given| clamped(given, MOST_REPEAT_MINUTES)),
+        repeat_every_minutes: repeat.map(|given| clamped(given, MAX_REPEAT_MINUTES)),
     };
     errors.unless_any(NewPreference { policy, channels: attached })
 }
@@ -135,8 +135,8 @@ fn read_ids(ids: Vec<String>, channels: &[Channel], errors: &mut FieldErrors) ->
     let mut seen = BTreeSet::new();
     let mut distinct = ids;
     distinct.retain(|id| seen.insert(id.clone()));
-    if distinct.len() > MOST_CHANNELS {
-        errors.add(CHANNEL_IDS, format!("Must name at most {MOST_CHANNELS} channels"));
+    if distinct.len() > MAX_CHANNELS {
+        errors.add(CHANNEL_IDS, format!("Must name at most {MAX_CHANNELS} channels"));
         return Vec::new();
     }
     let find = |id: &String| {

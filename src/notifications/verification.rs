@@ -11,10 +11,10 @@ use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::call::Call;
 use crate::domain::channel::Channel;
 use crate::domain::{AccountId, ChannelId, EventId};
-use crate::store::{ChannelChanged, StoredChannel, TryAllowed};
+use crate::store::{ChannelChanged, StoredChannel, TestAllowance};
 
 /// The timeout of a test notification.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Notifications {
     /// Sends one test notification and marks the channel as verified if it is delivered. If it
@@ -41,7 +41,7 @@ impl Notifications {
             };
             let to = Destination { account, channel: id, kind: channel.kind, config };
             let test = parts.test(account, channel.label);
-            let sent = parts.channels.send(&to, &test, PATIENCE).await.map_err(failed)?;
+            let sent = parts.channels.send(&to, &test, TIMEOUT).await.map_err(failed)?;
             let write = parts.write(account, call, parts.clock.now());
             let completed = sent.config.as_ref();
             match parts.store.verify_channel(&write, id, revision, completed).await? {
@@ -61,9 +61,9 @@ impl NotificationParts {
     async fn count_test(&self, account: AccountId, id: ChannelId) -> Result<(), NotificationError> {
         let now = self.clock.now();
         match self.store.count_test(account, id, now).await? {
-            TryAllowed::Yes => Ok(()),
-            TryAllowed::NotFound => Err(NotificationError::NoSuchChannel),
-            TryAllowed::No { reset_at } => {
+            TestAllowance::Yes => Ok(()),
+            TestAllowance::NotFound => Err(NotificationError::NoSuchChannel),
+            TestAllowance::No { reset_at } => {
                 Err(NotificationError::TooManyTests { reset_at, wait: reset_at.since(now) })
             }
         }

@@ -6,28 +6,28 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::NotifierShared;
-use super::flights::OngoingTry;
 use super::message::alert;
+use super::ongoing_tries::OngoingTry;
 use crate::channels::{Destination, SendError, SentMessage};
 use crate::domain::Timestamp;
-use crate::domain::alert::delivery::{DeliveryError, LONGEST_RETRY_AFTER};
+use crate::domain::alert::delivery::{DeliveryError, MAX_RETRY_AFTER};
 use crate::runtime::faults::FaultPoint;
 use crate::store::{ClaimedDelivery, TryEnd, TryOutcome};
 use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult};
 
-/// A claimed delivery. It counts as a try under way through `flight`.
+/// A claimed delivery. It counts as a try under way through `ongoing`.
 pub(super) struct Delivering {
     pub(super) shared: Arc<NotifierShared>,
     pub(super) claimed: ClaimedDelivery,
     /// The instant before the claim was requested, on the monotonic clock.
     pub(super) asked: Duration,
-    pub(super) flight: OngoingTry,
+    pub(super) ongoing: OngoingTry,
 }
 
 /// The result of a try that is not recorded yet. The try still counts as under way.
 pub(super) struct FinishedTry {
     pub(super) end: TryEnd,
-    pub(super) flight: OngoingTry,
+    pub(super) ongoing: OngoingTry,
 }
 
 impl Delivering {
@@ -38,13 +38,13 @@ impl Delivering {
         FaultPoint::AfterAlert.reach();
         let end = self.end(started_at, sent);
         // The recorder outlives the tries. If it is gone nevertheless, the claim expires.
-        let _ = ends.send(FinishedTry { end, flight: self.flight }).await;
+        let _ = ends.send(FinishedTry { end, ongoing: self.ongoing }).await;
     }
 
     async fn send(&self) -> Result<SentMessage, SendError> {
         let Self { shared, claimed, .. } = self;
         let age = shared.clock.monotonic().saturating_sub(self.asked);
-        if age + shared.settings.patience > shared.settings.claim_time {
+        if age + shared.settings.timeout > shared.settings.claim_time {
             let message = "the notifier was too slow to send the alert within its claim";
             return Err(unsent(DeliveryError::NotifierLost, message));
         }
@@ -62,7 +62,7 @@ impl Delivering {
             kind: claimed.channel_type,
             config,
         };
-        shared.channels.send(&to, &alert, shared.settings.patience).await
+        shared.channels.send(&to, &alert, shared.settings.timeout).await
     }
 
     fn end(&self, started_at: Timestamp, sent: Result<SentMessage, SendError>) -> TryEnd {
@@ -97,7 +97,7 @@ impl Delivering {
 
     fn failed(&self, error: &SendError, now: Timestamp) -> TryOutcome {
         let Self { shared, claimed, .. } = self;
-        let hopeless = error.gone
+        let is_final = error.gone
             || matches!(error.code, DeliveryError::ConfigUnreadable | DeliveryError::JobPruned);
         let next = || {
             let jitter = shared.random.unit();
@@ -109,8 +109,8 @@ impl Delivering {
         TryOutcome::Failed {
             code: error.code,
             message: error.message.clone(),
-            retry_at: if hopeless { None } else { next() },
-            paused_until: asked.map(|asked| now.plus(asked.min(LONGEST_RETRY_AFTER))),
+            retry_at: if is_final { None } else { next() },
+            paused_until: asked.map(|asked| now.plus(asked.min(MAX_RETRY_AFTER))),
             gone: error.gone,
         }
     }

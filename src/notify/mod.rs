@@ -23,8 +23,8 @@
 //! alerts are then sent once more, with the same event id.
 
 mod delivering;
-mod flights;
 mod message;
+mod ongoing_tries;
 mod recorder;
 mod relaying;
 
@@ -42,7 +42,7 @@ use crate::domain::plan::ChannelType;
 use crate::runtime::{Clock, LoopPause, Random, RunError, TaskKind, Tasks, Worker, drive};
 use crate::store::{ExecutorId, SharedStore};
 
-use flights::{OngoingTries, TryLimits};
+use ongoing_tries::{OngoingTries, TryLimits};
 use recorder::Recorder;
 use relaying::Relaying;
 
@@ -56,7 +56,7 @@ pub struct NotifierSettings {
     /// The duration of a claim. It is also how long the deliveries of a lost notifier wait.
     pub claim_time: Duration,
     /// The timeout of a try.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// The schedule of the tries of a delivery.
     pub tries: TrySchedule,
     /// The rules that merge alerts into incidents and digests.
@@ -69,7 +69,7 @@ impl Default for NotifierSettings {
             slots: 256,
             per_channel: 16,
             claim_time: Duration::from_secs(30),
-            patience: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
             tries: TrySchedule::default(),
             rules: GroupingRules::default(),
         }
@@ -118,7 +118,7 @@ struct NotifierShared {
     random: Random,
     public_url: Option<String>,
     hint: Arc<Notify>,
-    flights: OngoingTries,
+    tries: OngoingTries,
 }
 
 /// The maximum number of results that wait to be recorded. When the channel is full, finished tries
@@ -142,7 +142,7 @@ impl Notifier {
         tasks: &Tasks,
     ) -> Self {
         let NotifierParts { store, channels, clock, random, public_url, hint } = parts;
-        let flights = OngoingTries::new(settings.limits(&channels));
+        let tries = OngoingTries::new(settings.limits(&channels));
         let shared = Arc::new(NotifierShared {
             id: ExecutorId(random.bits()),
             settings,
@@ -152,7 +152,7 @@ impl Notifier {
             random,
             public_url,
             hint,
-            flights,
+            tries,
         });
         let (ends, waiting) = mpsc::channel(WAITING_ENDS);
         let recorder = Recorder::new(shared.clone(), waiting);
@@ -163,7 +163,7 @@ impl Notifier {
 
     /// Returns the number of tries whose result is not recorded yet.
     pub fn under_way(&self) -> usize {
-        self.shared.flights.under_way()
+        self.shared.tries.under_way()
     }
 
     /// Starts the loop, which runs until the service stops.

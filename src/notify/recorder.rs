@@ -39,10 +39,10 @@ impl Recorder {
             {
                 batch.push(end);
             }
-            let (ends, flights): (Vec<_>, Vec<_>) =
-                batch.drain(..).map(|FinishedTry { end, flight }| (end, flight)).unzip();
+            let (ends, tries): (Vec<_>, Vec<_>) =
+                batch.drain(..).map(|FinishedTry { end, ongoing }| (end, ongoing)).unzip();
             self.record(ends).await;
-            drop(flights);
+            drop(tries);
             self.shared.hint.notify_one();
         }
     }

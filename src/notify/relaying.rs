@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::NotifierShared;
 use super::delivering::{Delivering, FinishedTry};
-use super::flights::{ClaimLimits, TryOwner};
+use super::ongoing_tries::{ClaimLimits, TryOwner};
 use crate::domain::Timestamp;
 use crate::runtime::faults::FaultPoint;
 use crate::runtime::{LoopPause, RunError, TaskKind, Tasks};
@@ -20,7 +20,7 @@ const EVENTS: u32 = 500;
 const DELIVERIES: usize = 128;
 /// The longest pause of the loop without a hint. It is also the maximum delay until events of other
 /// replicas are noticed.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+const MAX_PAUSE: Duration = Duration::from_millis(250);
 
 /// Relays events and starts deliveries.
 pub(super) struct Relaying {
@@ -60,9 +60,9 @@ impl Relaying {
 
     /// Claims due deliveries and starts their tries. Returns `true` if there may be more.
     async fn deliver(&self, now: Timestamp) -> Result<bool, RunError> {
-        let NotifierShared { id, settings, store, clock, flights, .. } = &*self.shared;
+        let NotifierShared { id, settings, store, clock, tries, .. } = &*self.shared;
         let ClaimLimits { total, per_channel, busy, per_account, busy_accounts, per_type } =
-            flights.claim_limits();
+            tries.claim_limits();
         let limit = total.min(DELIVERIES);
         if limit == 0 {
             return Ok(false);
@@ -91,8 +91,8 @@ impl Relaying {
                 account: claimed.account,
                 kind: claimed.channel_type,
             };
-            let flight = flights.begin(owner);
-            let delivering = Delivering { shared: self.shared.clone(), claimed, asked, flight };
+            let ongoing = tries.begin(owner);
+            let delivering = Delivering { shared: self.shared.clone(), claimed, asked, ongoing };
             self.tasks.spawn(TaskKind::Delivery, delivering.run(self.ends.clone()));
         }
         Ok(any)
@@ -105,8 +105,8 @@ fn number(count: usize) -> u32 {
 
 impl Relaying {
     pub(super) async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
-        if !self.shared.clock.is_believed() {
-            return Ok(LoopPause::For(LONGEST_PAUSE));
+        if !self.shared.clock.is_trusted() {
+            return Ok(LoopPause::For(MAX_PAUSE));
         }
         if self.alone {
             let released = self.shared.store.release_deliveries(now).await?;
@@ -119,7 +119,7 @@ impl Relaying {
         if relayed || delivered {
             return Ok(LoopPause::None);
         }
-        let latest = now.plus(LONGEST_PAUSE);
+        let latest = now.plus(MAX_PAUSE);
         // A due delivery that cannot be started now waits until a try ends. The recorder then
         // notifies the loop, so a past `next` needs no earlier wake-up.
         let next = work.next.filter(|next| *next > now);

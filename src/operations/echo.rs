@@ -12,7 +12,7 @@ use super::canary::{self, Arrival, Arrivals};
 /// The maximum size of a body that is echoed, in bytes.
 const BODY_BYTES: usize = 64 << 10;
 /// The number of characters that are kept of a job id or attempt number. An id is shorter.
-const LONGEST_NAME: usize = 32;
+const MAX_NAME: usize = 32;
 
 /// Answers with `{method, path, query, headers, body}`. A header that occurs several times becomes
 /// a list. Bytes that are not UTF-8 are replaced. A body over 64 KiB is answered with 413.
@@ -42,7 +42,7 @@ pub(super) async fn echo(State(arrivals): State<Option<Arrivals>>, request: Requ
 fn arrival(headers: &HeaderMap) -> Arrival {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (job, attempt) = (text("idempotency-key"), text("punctual-attempt"));
-    let known = |text: &str| text.chars().take(LONGEST_NAME).collect::<String>();
+    let known = |text: &str| text.chars().take(MAX_NAME).collect::<String>();
     format!("canary {} {}", known(job), known(attempt))
 }
 

@@ -20,12 +20,12 @@ use crate::runtime::{Clock, Mutex};
 use crate::store::UpkeepStore;
 
 /// The time for which the last answer of a server is reused.
-const BELIEVED: Duration = Duration::from_secs(1);
+const ANSWER_REUSED_FOR: Duration = Duration::from_secs(1);
 /// The timeout of a ping of the store.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// The timeout of a request to the queue or the cluster. It is short because a probe may time out
 /// after one second, and an unavailable queue or cluster must not fail it.
-const PEER_PATIENCE: Duration = Duration::from_millis(500);
+const PEER_TIMEOUT: Duration = Duration::from_millis(500);
 
 const OK: &str = "ok";
 
@@ -47,16 +47,16 @@ impl LastPing {
     async fn ask<E>(
         &self,
         clock: &Clock,
-        patience: Duration,
+        timeout: Duration,
         question: impl Future<Output = Result<(), E>>,
     ) -> &'static str {
         let mut known = self.0.lock().await;
         let now = clock.monotonic();
         let answered = match *known {
-            Some((asked, answered)) if now.saturating_sub(asked) < BELIEVED => answered,
+            Some((asked, answered)) if now.saturating_sub(asked) < ANSWER_REUSED_FOR => answered,
             _ => tokio::select! {
                 answer = question => known.insert((now, answer.is_ok())).1,
-                () = clock.sleep(patience) => known.insert((now, false)).1,
+                () = clock.sleep(timeout) => known.insert((now, false)).1,
             },
         };
         if answered { OK } else { "unavailable" }
@@ -138,12 +138,12 @@ impl Readiness {
             let Some(queue) = queue else { return (None, None) };
             let members = async { cluster.members().await.map(drop) };
             let (queue, cluster) = tokio::join!(
-                self.queue.ask(&self.clock, PEER_PATIENCE, queue.ping()),
-                self.cluster.ask(&self.clock, PEER_PATIENCE, members),
+                self.queue.ask(&self.clock, PEER_TIMEOUT, queue.ping()),
+                self.cluster.ask(&self.clock, PEER_TIMEOUT, members),
             );
             (Some(queue), Some(cluster))
         };
-        let ping = self.store.ask(&self.clock, PATIENCE, store.ping());
+        let ping = self.store.ask(&self.clock, TIMEOUT, store.ping());
         let (store, (queue, cluster_answer)) = tokio::join!(ping, peers);
         let now = self.clock.monotonic();
         let terms = cluster.terms().borrow().clone();

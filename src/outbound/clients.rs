@@ -14,7 +14,7 @@ use quick_cache::sync::Cache;
 use reqwest::redirect::Policy as Redirects;
 use rustls::ClientConfig;
 
-use super::connector::{ConnectionLimit, LONGEST_CONNECT};
+use super::connector::{ConnectionLimit, MAX_CONNECT};
 use super::resolver::Resolver;
 use crate::domain::AccountId;
 use crate::domain::endpoint::Endpoint;
@@ -22,11 +22,11 @@ use crate::runtime::Clock;
 
 /// The maximum idle time of a connection. Most servers close idle connections after 5 s (Node) or
 /// later.
-const LONGEST_IDLE: Duration = Duration::from_secs(4);
+const MAX_IDLE: Duration = Duration::from_secs(4);
 /// The safety margin by which we stop using an idle connection before the server's timeout.
 const MARGIN: Duration = Duration::from_secs(1);
 /// The maximum lifetime of a client. Rebuilding the client picks up changed addresses of the name.
-const LONGEST_LIFE: Duration = Duration::from_secs(300);
+const MAX_LIFE: Duration = Duration::from_secs(300);
 
 /// The key of a client: connections are shared only within one account and one origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,10 +81,10 @@ impl Clients {
         Self { clock, resolver: Arc::new(resolver), tls, entries: Cache::new(most) }
     }
 
-    /// Returns the client for `key`. Builds it if it is missing or older than `LONGEST_LIFE`.
+    /// Returns the client for `key`. Builds it if it is missing or older than `MAX_LIFE`.
     pub fn get(&self, key: &ClientKey, now: Duration) -> reqwest::Result<Arc<ClientEntry>> {
-        let entry = self.entries.get_or_insert_with(key, || self.build(LONGEST_IDLE, now))?;
-        let entry = if now.saturating_sub(entry.built) > LONGEST_LIFE {
+        let entry = self.entries.get_or_insert_with(key, || self.build(MAX_IDLE, now))?;
+        let entry = if now.saturating_sub(entry.built) > MAX_LIFE {
             let rebuilt = self.build(entry.longest_idle, now)?;
             self.entries.insert(key.clone(), rebuilt.clone());
             rebuilt
@@ -114,7 +114,7 @@ impl Clients {
 
     /// Evicts the clients that can no longer have an idle connection.
     pub fn prune(&self, now: Duration) {
-        self.entries.retain(|_, entry| now.saturating_sub(entry.used()) <= LONGEST_IDLE);
+        self.entries.retain(|_, entry| now.saturating_sub(entry.used()) <= MAX_IDLE);
     }
 
     fn build(&self, longest_idle: Duration, now: Duration) -> reqwest::Result<Arc<ClientEntry>> {
@@ -130,7 +130,7 @@ impl Clients {
             // The effective limit is the one in the connector layer. The library divides this
             // timeout among the addresses of a name, so a dead address leaves time for the next
             // one.
-            .connect_timeout(LONGEST_CONNECT + MARGIN)
+            .connect_timeout(MAX_CONNECT + MARGIN)
             .pool_idle_timeout(longest_idle)
             // Otherwise unlimited: the executor already limits the number of concurrent
             // connections.
@@ -151,7 +151,7 @@ pub fn longest_idle(headers: &HeaderMap) -> Duration {
         let seconds = seconds.trim().trim_matches('"').parse().ok()?;
         name.trim().eq_ignore_ascii_case("timeout").then(|| Duration::from_secs(seconds))
     });
-    timeout.map_or(LONGEST_IDLE, |timeout| timeout.saturating_sub(MARGIN).min(LONGEST_IDLE))
+    timeout.map_or(MAX_IDLE, |timeout| timeout.saturating_sub(MARGIN).min(MAX_IDLE))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::runtime::Clock;
 /// The maximum time for DNS lookup, connect and TLS handshake together. It is also bounded by three
 /// quarters of the attempt's remaining time. An unreachable host is therefore reported as a connect
 /// failure and not as a slow response.
-pub const LONGEST_CONNECT: Duration = Duration::from_secs(10);
+pub const MAX_CONNECT: Duration = Duration::from_secs(10);
 
 /// The layer that adds the limit to a connector.
 #[derive(Clone)]
@@ -64,7 +64,7 @@ where
             trace.enter(Phase::Connect);
             trace.deadline.saturating_sub(started)
         });
-        let limit = left.map_or(LONGEST_CONNECT, |left| LONGEST_CONNECT.min(left * 3 / 4));
+        let limit = left.map_or(MAX_CONNECT, |left| MAX_CONNECT.min(left * 3 / 4));
         let connecting = S::clone(&self.connector).oneshot(target);
         Box::pin(async move {
             let connected = tokio::select! {

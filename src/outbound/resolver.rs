@@ -29,15 +29,15 @@ const CONCURRENT_LOOKUPS: usize = 256;
 /// The maximum number of cached answers. An answer is cached for its TTL, but at most for the
 /// limits below, so that a corrected record takes effect soon.
 const CACHED_ANSWERS: u64 = 4_096;
-const LONGEST_ANSWER: Duration = Duration::from_secs(300);
-const LONGEST_DENIAL: Duration = Duration::from_secs(10);
+const MAX_ANSWER: Duration = Duration::from_secs(300);
+const MAX_DENIAL: Duration = Duration::from_secs(10);
 /// The interval between DNS queries and the number of queries per lookup. Their product exceeds the
 /// longest lookup, so the lookup's own limit always ends it.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(1_500);
 const QUESTIONS: usize = 4;
 
 /// The maximum time of one lookup. It is also bounded by half of the attempt's timeout.
-const LONGEST_LOOKUP: Duration = Duration::from_secs(5);
+const MAX_LOOKUP: Duration = Duration::from_secs(5);
 
 /// A resolver that asks the name servers and checks their answers.
 pub struct Resolver(Arc<ResolverInner>);
@@ -72,8 +72,8 @@ impl Resolver {
         options.timeout = ASK_AGAIN_AFTER;
         options.attempts = QUESTIONS;
         options.cache_size = CACHED_ANSWERS;
-        options.positive_max_ttl = Some(LONGEST_ANSWER);
-        options.negative_max_ttl = Some(LONGEST_DENIAL);
+        options.positive_max_ttl = Some(MAX_ANSWER);
+        options.negative_max_ttl = Some(MAX_DENIAL);
         let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let names = builder.with_options(options).build()?;
         let permits = Semaphore::new(CONCURRENT_LOOKUPS);
@@ -103,8 +103,8 @@ impl ResolverInner {
         }
         let started = self.clock.monotonic();
         trace::note(|trace| trace.enter(Phase::Lookup));
-        let limit = trace::note(|trace| trace.timeout / 2).unwrap_or(LONGEST_LOOKUP);
-        let limit = limit.min(LONGEST_LOOKUP);
+        let limit = trace::note(|trace| trace.timeout / 2).unwrap_or(MAX_LOOKUP);
+        let limit = limit.min(MAX_LOOKUP);
         let found = tokio::select! {
             biased;
             found = self.addresses(name) => found,

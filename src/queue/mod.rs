@@ -38,9 +38,9 @@ use crate::runtime::{CallError, measured};
 /// The maximum number of tickets in a run queue: in all of a process, or in each shard where shards
 /// have run queues of their own. A full run queue drops tickets. The job rescuer finds their jobs
 /// in the store and pushes the tickets again later.
-const MOST_TICKETS: usize = 250_000;
+const MAX_TICKETS: usize = 250_000;
 /// An account with fewer ready tickets than this still gets tickets into a full run queue, up to
-/// twice [`MOST_TICKETS`] in all. So one account's backlog cannot lock out the others.
+/// twice [`MAX_TICKETS`] in all. So one account's backlog cannot lock out the others.
 const FULL_SHARE: usize = 1_000;
 
 /// The number of attempts that an executor may still begin.
@@ -182,7 +182,7 @@ pub struct WindowState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateVerdict {
     /// The state of each window, in the order of the call.
-    pub standings: Vec<WindowState>,
+    pub window_states: Vec<WindowState>,
     /// Set if every window had capacity. If not, nothing was counted in any of them.
     pub allowed: bool,
 }

@@ -27,7 +27,7 @@ impl BatchSize {
     }
 
     /// Adapts the size to the result of the last batch.
-    pub fn follow(&self, is_done: bool) {
+    pub fn adapt(&self, is_done: bool) {
         let _ = self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
             let next = if is_done { now + STEP } else { now / 2 };
             Some(next.clamp(1, self.most))
@@ -44,18 +44,18 @@ mod tests {
         let size = BatchSize::new(500);
         let mut sizes = Vec::new();
         for is_done in [true, false, false, true, false, false, false] {
-            size.follow(is_done);
+            size.adapt(is_done);
             sizes.push(size.get());
         }
         assert_eq!(sizes, [500, 250, 125, 150, 75, 37, 18]);
         for _ in 0..9 {
-            size.follow(false);
+            size.adapt(false);
         }
         assert_eq!(size.get(), 1, "a single row");
-        size.follow(true);
+        size.adapt(true);
         assert_eq!(size.get(), 26);
         for _ in 0..30 {
-            size.follow(true);
+            size.adapt(true);
         }
         assert_eq!(size.get(), 500);
     }

@@ -74,7 +74,7 @@ impl ClockState {
 
     /// Follows another clock from now on. The first call discards the time returned so far, because
     /// the machine's clock may have been far ahead.
-    fn follow(&mut self, behind_us: i64) {
+    fn sync(&mut self, behind_us: i64) {
         if self.behind_us.replace(behind_us).is_none() {
             (self.last, self.slow_since) = (Duration::ZERO, None);
         }
@@ -163,16 +163,16 @@ impl Clock {
     /// monotonic clock shows `until`.
     ///
     /// Only the first call may set the time back. A manual clock ignores the call.
-    pub fn follow(&self, behind_us: i64, until: Duration) {
+    pub fn sync(&self, behind_us: i64, until: Duration) {
         if let Source::System { state, .. } = &*self.0 {
             let mut state = state.lock();
-            state.follow(behind_us);
+            state.sync(behind_us);
             state.believed_until = Some(until);
         }
     }
 
     /// Returns `true` if the time can be trusted. If not, nothing may be fired or claimed by it.
-    pub fn is_believed(&self) -> bool {
+    pub fn is_trusted(&self) -> bool {
         let Source::System { state, .. } = &*self.0 else { return true };
         let until = state.lock().believed_until;
         until.is_none_or(|until| self.monotonic() < until)
@@ -274,23 +274,23 @@ mod tests {
     fn a_machine_that_was_ahead_is_forgotten() {
         let mut state = ClockState::default();
         assert_eq!(state.advance(s(0), s(1300)), s(1300));
-        state.follow(1_000_000_000);
+        state.sync(1_000_000_000);
         assert_eq!(state.advance(s(1), s(1301)), s(1001));
-        state.follow(990_000_000);
+        state.sync(990_000_000);
         assert_eq!(state.advance(s(2), s(1302)), s(1001), "later it does not go back");
     }
 
     #[test]
     fn a_reported_time_is_trusted_for_a_while() {
         let clock = Clock::system();
-        assert!(clock.is_believed(), "no clock is followed");
+        assert!(clock.is_trusted(), "no clock is followed");
         let now = clock.now().as_millis();
-        clock.follow((now + 3_600_000) * 1_000, clock.monotonic() + s(60));
-        assert!(clock.is_believed());
+        clock.sync((now + 3_600_000) * 1_000, clock.monotonic() + s(60));
+        assert!(clock.is_trusted());
         let ahead = clock.now().as_millis() - now;
         assert!((3_600_000..3_660_000).contains(&ahead), "{ahead}");
-        clock.follow(now * 1_000, clock.monotonic());
-        assert!(!clock.is_believed());
+        clock.sync(now * 1_000, clock.monotonic());
+        assert!(!clock.is_trusted());
         assert!(clock.now().as_millis() >= now + 3_600_000);
     }
 

@@ -28,7 +28,7 @@ pub type RunError = Box<dyn std::error::Error + Send + Sync>;
 /// The work of a loop. All of it is in `run_once`, which tests call directly.
 #[async_trait]
 pub trait Worker: Send {
-    /// Does one round of work at `now`.
+    /// Does one pass of work at `now`.
     async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError>;
 }
 

@@ -11,7 +11,7 @@ use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::queue::{OwnedSchedule, ShardChanges};
 use crate::runtime::{LoopPause, RunError, Worker};
-use crate::store::{DeletedAccount, DeletedPlace};
+use crate::store::{DeletedAccount, DeletedPosition};
 
 /// The time between searches for deleted accounts.
 const EVERY: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const BATCH: u32 = 500;
 /// The maximum number of accounts in a pass, with one batch each.
 const ACCOUNTS: u32 = 20;
 /// The minimum time between two log lines about the progress of an account.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
+const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Deletes the data of deleted accounts. Any replica does this. If one dies, the others continue.
 pub struct AccountEraser {
@@ -33,7 +33,7 @@ pub struct AccountEraser {
     /// The last account of the previous pass. The next pass starts after it, so that accounts
     /// that are empty and not settled yet, or whose rows are locked, do not delay those behind
     /// them.
-    after: Option<DeletedPlace>,
+    after: Option<DeletedPosition>,
 }
 
 impl AccountEraser {
@@ -47,15 +47,15 @@ impl AccountEraser {
         let erased = self.context.store.erase(account.id, now, BATCH).await?;
         self.forget(account.id, &erased.schedules).await;
         let DeletedAccount { id, name, .. } = account;
-        let (removed, told_at) = self.removed.entry(*id).or_insert((0, Timestamp::default()));
+        let (removed, logged_at) = self.removed.entry(*id).or_insert((0, Timestamp::default()));
         *removed += erased.rows;
         if erased.gone {
             let (by, deleted_at) = (&account.actor, account.deleted_at);
-            tracing::info!(account = %id, name, by, %deleted_at, rows = *removed, "a deleted account is gone");
+            tracing::info!(account = %id, name, by, %deleted_at, rows = *removed, "erased account");
             self.removed.remove(id);
-        } else if erased.rows > 0 && now.since(*told_at) >= TOLD_EVERY {
-            *told_at = now;
-            tracing::info!(account = %id, name, rows = *removed, "removing a deleted account");
+        } else if erased.rows > 0 && now.since(*logged_at) >= LOG_EVERY {
+            *logged_at = now;
+            tracing::info!(account = %id, name, rows = *removed, "erasing account");
         }
         Ok(erased.rows > 0)
     }
@@ -82,9 +82,9 @@ impl AccountEraser {
 impl Worker for AccountEraser {
     async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         let began = self.context.clock.monotonic();
-        let going = self.context.store.going_accounts(self.after, ACCOUNTS).await?;
+        let going = self.context.store.accounts_to_erase(self.after, ACCOUNTS).await?;
         let has_next_page = going.len() == ACCOUNTS as usize;
-        self.after = going.last().filter(|_| has_next_page).map(DeletedAccount::place);
+        self.after = going.last().filter(|_| has_next_page).map(DeletedAccount::position);
         let (mut more, mut failed) = (has_next_page, None);
         for account in &going {
             match self.erase(account, now).await {

@@ -17,7 +17,7 @@ use crate::runtime::Mutex;
 use crate::store::{Fence, Firing, SharedStore, StoreError, TickJob};
 
 /// The maximum number of schedules whose capacity is cached, about 50 bytes each.
-const MOST: usize = 100_000;
+const MAX_CACHED: usize = 100_000;
 
 /// The number of jobs that may still be added, by schedule.
 pub(super) struct Backlog {
@@ -60,7 +60,7 @@ impl Backlog {
             false => store.unstarted(&ids, most).await?,
         };
         let mut capacities = self.capacities.lock();
-        if capacities.len() + ids.len() > MOST {
+        if capacities.len() + ids.len() > MAX_CACHED {
             capacities.clear();
         }
         let asked: HashSet<_> = ids.into_iter().collect();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::domain::Timestamp;
 use crate::runtime::Clock;
-use crate::store::{ExecutorId, HeldClaim};
+use crate::store::{ExecutorId, RecordedAttempt};
 
 /// The maximum time that a live executor needs to renew its lease when the store is back. It does
 /// not renew by a time that it does not trust, so it first samples the store's time, every 5 s; its
@@ -38,7 +38,7 @@ impl EndedLeases {
     /// Records the result of a look at `now`. `is_all`: `found` contains all ended leases.
     pub(super) fn note(
         &mut self,
-        found: &[HeldClaim],
+        found: &[RecordedAttempt],
         is_all: bool,
         now: Timestamp,
         clock: &Clock,
@@ -47,11 +47,11 @@ impl EndedLeases {
         let watched_since = self.saw_all.filter(|_| watches);
         let mut previous = std::mem::take(&mut self.close_at);
         if !watches {
-            // The grace starts again, because the store was away in the meantime.
+            // The grace starts again, because the store was unreachable in the meantime.
             previous.clear();
         }
         let monotonic = clock.monotonic();
-        for HeldClaim { executor, until, .. } in found {
+        for RecordedAttempt { executor, until, .. } in found {
             let is_watched = watched_since.is_some_and(|since| *until >= since);
             let close_at = if is_watched { monotonic } else { monotonic + GRACE };
             let close_at = previous.get(executor).copied().unwrap_or(close_at);
@@ -92,7 +92,7 @@ mod tests {
         fn look(&mut self, pause: u64, ended_ago: Option<u64>, is_all: bool) -> bool {
             self.clock.advance(Duration::from_secs(pause));
             let now = self.clock.now();
-            let claim = |ago| HeldClaim {
+            let claim = |ago| RecordedAttempt {
                 job: JobId::new(now, 1),
                 attempt: 1,
                 max_attempts: 1,
@@ -118,7 +118,7 @@ mod tests {
     fn a_lease_that_ended_unwatched_is_given_time_to_be_renewed() {
         let mut watch = Watch::new();
         watch.look(0, None, true);
-        // The store was away, and the lease ended a moment before it came back.
+        // The store was unreachable. The lease ended a moment before it was reachable again.
         assert!(!watch.look(30, Some(1), true));
         for seen_for in [2, 4, 6] {
             assert!(!watch.look(2, Some(1 + seen_for), true), "seen for {seen_for} s");

@@ -16,7 +16,7 @@ use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
-use crate::local_executor::LocalStart;
+use crate::local_executor::LocalFiring;
 use crate::runtime::RunError;
 use crate::runtime::faults::FaultPoint;
 use crate::store::{self, Candidate, Fence, Fired, Firing, StoreErrorKind, TickJob, TickRange};
@@ -30,7 +30,7 @@ use crate::telemetry::traces::{JobSubject, MadeSpan, trace_id};
 /// user holds the lock for less.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// The maximum time that firings wait for a busy executor. They wait only if no other one is known.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 /// A tick whose job is made later than this after its instant counts as late.
 const LATE: Duration = Duration::from_secs(1);
 /// If fewer jobs than this were started after a wait, the rest of the batch goes to the queue.
@@ -85,12 +85,12 @@ impl FiringBatch<'_> {
         let context = self.context;
         let Some(starter) = &context.starter else { return Ok(firings) };
         let (mut wanted, mut rest) = self.with_tickets(firings);
-        let until = context.clock.monotonic() + patience(context.clock.now(), &wanted);
+        let until = context.clock.monotonic() + timeout(context.clock.now(), &wanted);
         // The first try takes only slots that are free now. Later ones may wait for slots.
-        let mut patience = Duration::ZERO;
+        let mut timeout = Duration::ZERO;
         while !wanted.is_empty() {
-            let started = match starter.fire(self.fences, wanted, patience).await {
-                Ok(LocalStart { fired, started, outcome, left, took }) => {
+            let started = match starter.fire(self.fences, wanted, timeout).await {
+                Ok(LocalFiring { fired, started, outcome, left, took }) => {
                     let before = self.advanced.len();
                     let kept = self.keep(&fired, outcome, &started, took);
                     if let Err(error) = kept {
@@ -106,13 +106,13 @@ impl FiringBatch<'_> {
                     None
                 }
             };
-            let has_waited = !patience.is_zero();
-            patience = until.saturating_sub(context.clock.monotonic());
+            let has_waited = !timeout.is_zero();
+            timeout = until.saturating_sub(context.clock.monotonic());
             // If no schedule was advanced, the due ticks that were read are outdated. The rest was
             // read no later, so it is outdated, too.
             let is_vain = started == Some(0);
             let is_little = has_waited && started.is_none_or(|started| started < WORTH_REPEATING);
-            if patience.is_zero() || is_vain || is_little {
+            if timeout.is_zero() || is_vain || is_little {
                 break;
             }
         }
@@ -174,7 +174,7 @@ impl FiringBatch<'_> {
                 count_made(firings, &started, self.context.clock.now());
                 match error.kind() {
                     StoreErrorKind::Unavailable if !error.is_void() => {
-                        self.doubt(firings, &started);
+                        self.hold_uncertain(firings, &started);
                     }
                     _ => self.give_back(firings, &started),
                 }
@@ -191,7 +191,7 @@ impl FiringBatch<'_> {
         SKIPS.with(SkipReason::Overlap).add(overlapped);
         count_skips(firings, &advanced);
         FENCED_WRITES.add(fenced.len() as u64);
-        self.settle(firings, &made, &busy, &fenced);
+        self.resolve_uncertain(firings, &made, &busy, &fenced);
         self.give_back(firings, &made);
         self.tickets.append(&mut tickets);
         self.advanced.extend(advanced);
@@ -202,10 +202,10 @@ impl FiringBatch<'_> {
 
     /// Sets the next ticks of the schedules in the indexes of their shards.
     pub(super) async fn set_due(&self, due: &[DueTick]) -> Result<(), RunError> {
-        let places: HashMap<_, _> = due.iter().map(|due| (due.member.schedule, due)).collect();
+        let ticks: HashMap<_, _> = due.iter().map(|due| (due.member.schedule, due)).collect();
         let mut of_shards: HashMap<ShardId, Vec<_>> = HashMap::new();
         for (schedule, tick) in self.index.iter().chain(&self.advanced) {
-            let Some(DueTick { shard, member, .. }) = places.get(schedule) else { continue };
+            let Some(DueTick { shard, member, .. }) = ticks.get(schedule) else { continue };
             of_shards.entry(*shard).or_default().push((*member, *tick));
         }
         let fences = self.fences.iter();
@@ -258,17 +258,17 @@ impl FiringBatch<'_> {
 
     /// Keeps the reservations of jobs that may have been made. The quota holds in either case, and
     /// the next try of the jobs shows whether they were made.
-    fn doubt(&self, firings: &[Firing], started: &HashSet<JobId>) {
+    fn hold_uncertain(&self, firings: &[Firing], started: &HashSet<JobId>) {
         for (account, firing) in self.of_limited(firings) {
             for job in firing.jobs.iter().filter(|job| !started.contains(&job.id)) {
-                self.quotas.doubt(self.allowed, account, job.id);
+                self.quotas.hold_uncertain(self.allowed, account, job.id);
             }
         }
     }
 
     /// Ends the doubt about the jobs on which the store has decided, which excludes schedules that
     /// were busy and shards that have another leader.
-    fn settle(
+    fn resolve_uncertain(
         &self,
         firings: &[Firing],
         made: &HashSet<JobId>,
@@ -278,7 +278,7 @@ impl FiringBatch<'_> {
         for (account, firing) in self.of_limited(firings) {
             let is_told = !busy.contains(&firing.schedule) && !fenced.contains(&firing.shard);
             for job in firing.jobs.iter().filter(|_| is_told) {
-                self.quotas.settle(account, job.id, made.contains(&job.id));
+                self.quotas.resolve_uncertain(account, job.id, made.contains(&job.id));
             }
         }
     }
@@ -297,9 +297,9 @@ impl FiringBatch<'_> {
 
 /// Returns how long firings can wait for a free slot: at most a quarter of the time to the earliest
 /// next tick, so that no tick is mistaken for a missed one.
-fn patience(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
+fn timeout(now: Timestamp, wanted: &[(Firing, Ticket)]) -> Duration {
     let next = wanted.iter().filter_map(|(firing, _)| firing.next_tick).min();
-    next.map_or(LONGEST_PATIENCE, |next| (next.since(now) / 4).min(LONGEST_PATIENCE))
+    next.map_or(MAX_WAIT, |next| (next.since(now) / 4).min(MAX_WAIT))
 }
 
 /// Counts the jobs that were made, including held ones, and records the lag from their ticks to the

@@ -27,7 +27,7 @@ impl Gathering {
     /// Begins when the first shard has brought due ticks. `waiting` is their number.
     pub(super) fn new(now: Duration, waiting: usize) -> Self {
         let mut gathering = Self { began: now, until: now };
-        gathering.go_on(now, waiting);
+        gathering.extend(now, waiting);
         gathering
     }
 
@@ -37,7 +37,7 @@ impl Gathering {
     }
 
     /// Goes on because another shard has brought due ticks. `waiting` ticks wait now.
-    pub(super) fn go_on(&mut self, now: Duration, waiting: usize) {
+    pub(super) fn extend(&mut self, now: Duration, waiting: usize) {
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         let next = NEXT.saturating_add(NEXT_PER_TICK.saturating_mul(waiting));
         self.until = now.saturating_add(next).min(self.began + ALL);
@@ -53,12 +53,12 @@ mod tests {
         let ms = Duration::from_millis;
         let mut gathering = Gathering::new(ms(1_000), 0);
         assert_eq!(gathering.until, ms(1_005));
-        gathering.go_on(ms(1_004), 0);
+        gathering.extend(ms(1_004), 0);
         assert_eq!(gathering.until, ms(1_009));
-        gathering.go_on(ms(1_099), 0);
+        gathering.extend(ms(1_099), 0);
         assert_eq!(gathering.until, ms(1_100));
         let mut over = Gathering::over(ms(1_000));
-        over.go_on(ms(1_000), 0);
+        over.extend(ms(1_000), 0);
         assert_eq!(over.until, ms(1_000), "it is not begun again");
     }
 
@@ -67,9 +67,9 @@ mod tests {
         let ms = Duration::from_millis;
         let mut gathering = Gathering::new(ms(0), 1_500);
         assert_eq!(gathering.until, ms(20));
-        gathering.go_on(ms(20), 3_000);
+        gathering.extend(ms(20), 3_000);
         assert_eq!(gathering.until, ms(55));
-        gathering.go_on(ms(55), usize::MAX);
+        gathering.extend(ms(55), usize::MAX);
         assert_eq!(gathering.until, ms(100));
     }
 }

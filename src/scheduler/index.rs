@@ -16,7 +16,7 @@ const BATCH: usize = 500;
 const PAGE: u32 = 1_000;
 /// The time between comparisons of one page of a led shard's index with the store.
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
-/// The shortest pause between two comparisons of a whole index while the queue is away.
+/// The shortest pause between two comparisons of a whole index during an outage of the queue.
 const COMPARE_AGAIN: Duration = Duration::from_secs(1);
 
 /// The time for which a schedule that cannot be fired is parked in the due index. The comparison of
@@ -95,39 +95,39 @@ pub(super) struct IndexComparison {
     pub(super) at: Timestamp,
     /// The time at which the comparison of the whole index began.
     began: Timestamp,
-    /// The duration of the last one without pauses.
-    took: Duration,
-    /// The schedule after which the next page begins. Absent: it begins at the start.
+    /// The duration of the last complete comparison without pauses.
+    full_took: Duration,
+    /// The last schedule of the previous page. Absent if the next page is the first one.
     after: Option<ScheduleId>,
-    /// `true` if the comparison continues without pauses until it is complete.
-    pub(super) is_urgent: bool,
-    /// `true` if it then starts once more.
-    again: bool,
-    /// `true` if it only looks for schedules that other replicas have changed, so that it leaves
-    /// old ticks alone: their schedules are parked.
+    /// `true` if the comparison continues without pauses until all pages are compared.
+    pub(super) runs_without_pause: bool,
+    /// `true` if another comparison without pauses follows this one.
+    rerun_requested: bool,
+    /// `true` if the comparison only looks for schedules that other replicas have changed. It then
+    /// skips ticks older than [`PARKED`], because their schedules are parked.
     repeats: bool,
 }
 
 impl IndexComparison {
     /// A comparison without pauses.
-    pub(super) fn urgent(now: Timestamp) -> Self {
-        Self { at: now, began: now, is_urgent: true, ..Self::default() }
+    pub(super) fn without_pause(now: Timestamp) -> Self {
+        Self { at: now, began: now, runs_without_pause: true, ..Self::default() }
     }
 
     /// Compares everything without pauses, because hints of any schedule may be lost. If such a
     /// comparison is running, it completes first and then starts again. Otherwise repeated calls
     /// would keep it from completing.
-    pub(super) fn urge(&mut self, now: Timestamp) {
-        if self.is_urgent {
-            self.again = true;
+    pub(super) fn request_full(&mut self, now: Timestamp) {
+        if self.runs_without_pause {
+            self.rerun_requested = true;
         } else {
-            *self = Self::urgent(now);
+            *self = Self::without_pause(now);
         }
     }
 
     /// Copies the next page of the shard's ticks from the store to the index. If a schedule fires
     /// in between, its entry is set back here, and moved on again when it is due.
-    pub(super) async fn go_on(
+    pub(super) async fn compare_next_page(
         &mut self,
         context: &SchedulerContext,
         fence: Fence,
@@ -136,23 +136,24 @@ impl IndexComparison {
         if self.after.is_none() {
             self.began = now;
         }
-        let was_urgent = self.is_urgent;
+        let ran_without_pause = self.runs_without_pause;
         let page = context.store.next_ticks(fence.shard, self.after, PAGE).await?;
         let is_compared = |entry: &&DueEntry| !self.repeats || entry.tick > now.minus(PARKED);
         let compared = page.iter().filter(is_compared);
         let entries: Vec<_> = compared.map(|entry| (member(entry), Some(entry.tick))).collect();
         let index = context.queue.set_due(fence.shard, fence.epoch, &entries).await?;
-        if index == IndexAnswer::Foreign && self.is_urgent && !self.repeats {
+        if index == IndexAnswer::Foreign && self.runs_without_pause && !self.repeats {
             // The new leader of the shard may have to do the comparison.
             context.queue.hint(fence.shard, &ShardChanges::all()).await?;
         }
         let more = page.len() == PAGE as usize && index == IndexAnswer::Own(());
         self.after = page.last().filter(|_| more).map(|entry| entry.schedule);
-        self.is_urgent &= more || std::mem::take(&mut self.again);
+        self.runs_without_pause &= more || std::mem::take(&mut self.rerun_requested);
         self.repeats &= more;
-        self.at = if self.is_urgent { now } else { context.clock.after(now, COMPARE_EVERY) };
-        if was_urgent && !more {
-            self.took = now.since(self.began);
+        self.at =
+            if self.runs_without_pause { now } else { context.clock.after(now, COMPARE_EVERY) };
+        if ran_without_pause && !more {
+            self.full_took = now.since(self.began);
         }
         Ok(())
     }
@@ -161,11 +162,11 @@ impl IndexComparison {
     /// hints of other replicas do not arrive, only this finds the schedules that users change
     /// there. The pause is at least as long as the last such comparison was, so that comparing
     /// takes half of the time at most.
-    pub(super) fn repeat(&mut self, context: &SchedulerContext, now: Timestamp) {
-        if self.is_urgent {
+    pub(super) fn request_again(&mut self, context: &SchedulerContext, now: Timestamp) {
+        if self.runs_without_pause {
             return;
         }
-        (self.is_urgent, self.repeats, self.after) = (true, true, None);
-        self.at = context.clock.after(now, COMPARE_AGAIN.max(self.took));
+        (self.runs_without_pause, self.repeats, self.after) = (true, true, None);
+        self.at = context.clock.after(now, COMPARE_AGAIN.max(self.full_took));
     }
 }

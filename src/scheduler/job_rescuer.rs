@@ -16,7 +16,9 @@ use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
 use crate::domain::{JobId, Timestamp};
 use crate::runtime::{BatchSize, LoopPause, Random, RunError, Worker};
-use crate::store::{AttemptEnd, Committed, Completion, CompletionResult, HeldClaim, StoreError};
+use crate::store::{
+    AttemptEnd, Committed, Completion, CompletionResult, RecordedAttempt, StoreError,
+};
 use crate::telemetry::metrics::{RESCUED_TICKETS, WORKERS_LOST};
 
 /// The time between two passes of the job rescuer.
@@ -115,7 +117,7 @@ impl JobRescuer {
         let found = self.context.store.expired(before, BATCH).await?;
         let is_full = found.len() == BATCH as usize;
         self.ended.note(&found, !is_full, now, &self.context.clock);
-        let may_close = |claim: &HeldClaim| {
+        let may_close = |claim: &RecordedAttempt| {
             self.alone || self.ended.may_close(claim.executor, &self.context.clock)
         };
         let expired: Vec<_> = found.into_iter().filter(may_close).collect();
@@ -131,10 +133,10 @@ impl JobRescuer {
     /// that timed out before are closed at the end, alone, starting with the one that was tried
     /// longest ago.
     fn batches(&self, ends: Vec<Completion>) -> Vec<Vec<Completion>> {
-        let place = |end: &Completion| self.slow.iter().position(|job| *job == end.job);
+        let position = |end: &Completion| self.slow.iter().position(|job| *job == end.job);
         let (mut slow, others): (Vec<_>, Vec<_>) =
-            ends.into_iter().partition(|end| place(end).is_some());
-        slow.sort_by_key(|end| std::cmp::Reverse(place(end)));
+            ends.into_iter().partition(|end| position(end).is_some());
+        slow.sort_by_key(|end| std::cmp::Reverse(position(end)));
         let others = others.chunks(self.closing.get()).rev().map(<[_]>::to_vec);
         slow.into_iter().map(|end| vec![end]).chain(others).collect()
     }
@@ -148,11 +150,11 @@ impl JobRescuer {
         while let Some(mut part) = parts.pop() {
             match self.context.store.commit(now, &part).await {
                 Ok(committed) => {
-                    self.closing.follow(true);
-                    closed += self.has_closed(&part, &committed).await?;
+                    self.closing.adapt(true);
+                    closed += self.report_closed(&part, &committed).await?;
                 }
                 Err(error) if error.may_be_slow() => {
-                    self.closing.follow(false);
+                    self.closing.adapt(false);
                     timeouts += 1;
                     if let [slow] = &part[..] {
                         self.note_slow(slow.job, &error);
@@ -165,7 +167,7 @@ impl JobRescuer {
                     }
                 }
                 Err(error) if !error.lies_in_call() => {
-                    self.closing.follow(false);
+                    self.closing.adapt(false);
                     return Err(error.into());
                 }
                 Err(_) if part.len() > 1 => {
@@ -189,7 +191,7 @@ impl JobRescuer {
 
     /// Reports what a batch has closed, and pushes the tickets of the retries. Returns the number
     /// of closed attempts.
-    async fn has_closed(
+    async fn report_closed(
         &self,
         part: &[Completion],
         committed: &Committed,
@@ -219,10 +221,10 @@ impl JobRescuer {
     }
 
     /// Returns the end of an attempt whose executor was lost: a retry if one is left.
-    fn close(&self, claim: &HeldClaim, now: Timestamp) -> Completion {
+    fn close(&self, claim: &RecordedAttempt, now: Timestamp) -> Completion {
         let message = "the executor was lost while the attempt ran".to_owned();
         let failure = Failure { code: ErrorCode::WorkerLost, message, retryable: true };
-        let HeldClaim { attempt, max_attempts, .. } = *claim;
+        let RecordedAttempt { attempt, max_attempts, .. } = *claim;
         let wait = self.retry.next(attempt, max_attempts, self.random.unit(), None);
         Completion {
             job: claim.job,
@@ -245,7 +247,7 @@ fn unstorable() -> AttemptEnd {
 #[async_trait]
 impl Worker for JobRescuer {
     async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
-        if !self.context.clock.is_believed() {
+        if !self.context.clock.is_trusted() {
             return Ok(LoopPause::For(EVERY));
         }
         let before = if self.alone { Timestamp::from_millis(i64::MAX) } else { now };

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::SchedulerContext;
 use super::fire::FiringRules;
-use super::leader_pass::{BATCH, LONG_AT_ONCE, LeaderPass};
+use super::leader_pass::{BATCH, DEFERRABLE_AT_ONCE, LeaderPass};
 use super::pending::PendingTicks;
 use super::shard_leadership::{LeaderParts, ShardLeadership};
 use crate::cluster::Terms;
@@ -20,7 +20,7 @@ use crate::runtime::{BatchSize, LoopPause, Random, RunError, Worker};
 use crate::telemetry::metrics::LEADER_SHARDS;
 
 /// The longest pause of the loop while this replica leads no shard.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Fires the ticks of the led shards.
 pub struct Leader {
@@ -51,7 +51,7 @@ impl Worker for Leader {
     async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         let Self { context, rules, random, terms, leaderships, pending, pace, first } = self;
         // The first shard changes, so that the same ones are not always last.
-        *first = first.wrapping_add(LONG_AT_ONCE);
+        *first = first.wrapping_add(DEFERRABLE_AT_ONCE);
         let parts = LeaderParts { context, rules, random, terms };
         let pass = LeaderPass::new(parts, leaderships, &mut *pending, pace);
         let report = pass.run(now, *first).await;
@@ -61,8 +61,13 @@ impl Worker for Leader {
             if is_vain {
                 return Err(error);
             }
-            let failed = report.unserved + report.unfired;
-            tracing::warn!(%error, failed, "shards not served or fired, trying again");
+            let (unserved_shards, unfired_batches) = (report.unserved, report.unfired);
+            tracing::warn!(
+                %error,
+                unserved_shards,
+                unfired_batches,
+                "leader pass partly failed, trying again"
+            );
         }
         if pending.len() > 0 {
             return Ok(LoopPause::None);
@@ -71,7 +76,7 @@ impl Worker for Leader {
             .values()
             .map(|leadership| leadership.next)
             .min()
-            .unwrap_or(now.plus(LONGEST_PAUSE));
+            .unwrap_or(now.plus(MAX_PAUSE));
         Ok(if is_hinted || wake <= now { LoopPause::None } else { LoopPause::Until(wake) })
     }
 }

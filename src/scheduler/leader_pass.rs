@@ -13,11 +13,11 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::Notify;
 
-use super::flights::{LONG, RunningCalls};
 use super::gathering::Gathering;
 use super::isolate::{FiredBatch, fire};
 use super::pass_report::PassReport;
 use super::pending::{DueTick, PendingTicks};
+use super::running_calls::{RunningCalls, SLOW_AFTER};
 use super::shard_leadership::{LeaderParts, ShardLeadership, ShardTurn, most_due};
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
@@ -28,7 +28,7 @@ use crate::store::Fence;
 /// The maximum number of shards that are served at once.
 const AT_ONCE: usize = 16;
 /// The maximum number of shards per pass that may also do work that can wait.
-pub(super) const LONG_AT_ONCE: usize = 6;
+pub(super) const DEFERRABLE_AT_ONCE: usize = 6;
 /// The maximum number of batches that are fired at once. The scheduler has few connections to the
 /// store, and the job rescuer and the sampling of the store's time need some of them.
 const BATCHES_AT_ONCE: usize = 4;
@@ -53,14 +53,14 @@ pub(super) struct LeaderPass<'a> {
     waiting: VecDeque<(ShardLeadership, Timestamp, ShardTurn)>,
     serving: FuturesUnordered<BoxFuture<'a, ServedShard>>,
     firing: FuturesUnordered<BoxFuture<'a, (u64, FiredBatch)>>,
-    flights: RunningCalls,
+    calls: RunningCalls,
     gathering: Option<Gathering>,
     report: PassReport,
 }
 
 /// A shard that has been served, and its due ticks.
 struct ServedShard {
-    flight: u64,
+    call: u64,
     leadership: ShardLeadership,
     turn: ShardTurn,
     due: Result<Vec<(OwnedSchedule, Timestamp)>, RunError>,
@@ -73,7 +73,7 @@ impl<'a> LeaderPass<'a> {
         pending: &'a mut PendingTicks,
         pace: &'a BatchSize,
     ) -> Self {
-        pending.land();
+        pending.release_all();
         // Ticks that an earlier pass has left have waited for the others already.
         let left = (pending.len() > 0).then(|| parts.context.clock.monotonic());
         Self {
@@ -87,7 +87,7 @@ impl<'a> LeaderPass<'a> {
             waiting: VecDeque::new(),
             serving: FuturesUnordered::new(),
             firing: FuturesUnordered::new(),
-            flights: RunningCalls::default(),
+            calls: RunningCalls::default(),
             gathering: left.map(Gathering::over),
             report: PassReport::default(),
         }
@@ -102,14 +102,14 @@ impl<'a> LeaderPass<'a> {
         let mut shards: Vec<_> = self.awake(now).collect();
         let first = first % shards.len().max(1);
         shards.rotate_left(first);
-        for (place, shard) in shards.into_iter().enumerate() {
+        for (position, shard) in shards.into_iter().enumerate() {
             // Work that can wait must not delay firing, so only a few shards per pass may do it.
-            self.line_up(shard, now, place < LONG_AT_ONCE);
+            self.line_up(shard, now, position < DEFERRABLE_AT_ONCE);
         }
         loop {
             let monotonic = clock.monotonic();
-            self.release_long(monotonic);
-            let goes_on = monotonic < began + PASS || self.flights.is_any_long(monotonic);
+            self.release_slow(monotonic);
+            let goes_on = monotonic < began + PASS || self.calls.is_any_slow(monotonic);
             if goes_on {
                 self.begin();
                 self.fire();
@@ -124,7 +124,7 @@ impl<'a> LeaderPass<'a> {
             let pause = self.pause(monotonic);
             tokio::select! {
                 Some(served) = self.serving.next() => self.put_back(served),
-                Some((flight, fired)) = self.firing.next() => self.end(flight, fired),
+                Some((call, fired)) = self.firing.next() => self.end(call, fired),
                 is_hinted = wake(clock, &hint, now.plus(AGAIN), next), if goes_on => {
                     self.go_on(clock.now(), is_hinted);
                 }
@@ -167,12 +167,16 @@ impl<'a> LeaderPass<'a> {
             .map(|leadership| leadership.shard)
     }
 
-    fn line_up(&mut self, shard: ShardId, now: Timestamp, is_long: bool) {
+    fn line_up(&mut self, shard: ShardId, now: Timestamp, may_do_deferrable: bool) {
         if let Some(leadership) = self.leaderships.remove(&shard) {
             self.away.insert(shard);
-            let is_through = self.pending.is_through(shard);
+            let has_fired_all = self.pending.has_none_of(shard);
             let most = most_due(self.leaderships.len() + self.away.len());
-            self.waiting.push_back((leadership, now, ShardTurn { is_long, is_through, most }));
+            self.waiting.push_back((
+                leadership,
+                now,
+                ShardTurn { may_do_deferrable, has_fired_all, most },
+            ));
         }
     }
 
@@ -181,10 +185,10 @@ impl<'a> LeaderPass<'a> {
         while self.serving.len() < AT_ONCE
             && let Some((mut leadership, now, turn)) = self.waiting.pop_front()
         {
-            let (parts, flight) = (self.parts, self.take_off(Vec::new()));
+            let (parts, call) = (self.parts, self.start_call(Vec::new()));
             let served = async move {
                 let due = leadership.serve(parts, now, turn).await;
-                ServedShard { flight, leadership, turn, due }
+                ServedShard { call, leadership, turn, due }
             };
             self.serving.push(served.boxed());
         }
@@ -214,9 +218,9 @@ impl<'a> LeaderPass<'a> {
             if due.is_empty() {
                 continue;
             }
-            let (parts, flight) = (self.parts, self.take_off(due.clone()));
+            let (parts, call) = (self.parts, self.start_call(due.clone()));
             let now = clock.now();
-            self.firing.push(async move { (flight, fire(parts, fences, now, due).await) }.boxed());
+            self.firing.push(async move { (call, fire(parts, fences, now, due).await) }.boxed());
         }
         if self.pending.len() == 0 {
             self.gathering = None;
@@ -225,12 +229,12 @@ impl<'a> LeaderPass<'a> {
 
     /// Returns the fences of the due ticks, and the shards that this replica no longer leads.
     fn fences_of(&self, due: &[DueTick]) -> (Vec<Fence>, HashSet<ShardId>) {
-        let is_believed = self.parts.context.clock.is_believed();
+        let is_trusted = self.parts.context.clock.is_trusted();
         let terms = self.parts.terms.borrow();
         let shards: HashSet<ShardId> = due.iter().map(|due| due.shard).collect();
         let (mut fences, mut others) = (Vec::new(), HashSet::new());
         for shard in shards {
-            match self.fences.get(&shard).filter(|_| is_believed && terms.contains_key(&shard)) {
+            match self.fences.get(&shard).filter(|_| is_trusted && terms.contains_key(&shard)) {
                 Some(fence) => fences.push(*fence),
                 None => drop(others.insert(shard)),
             }
@@ -238,12 +242,12 @@ impl<'a> LeaderPass<'a> {
         (fences, others)
     }
 
-    fn take_off(&mut self, due: Vec<DueTick>) -> u64 {
-        self.flights.take_off(self.parts.context.clock.monotonic(), due)
+    fn start_call(&mut self, due: Vec<DueTick>) -> u64 {
+        self.calls.start(self.parts.context.clock.monotonic(), due)
     }
 
-    fn put_back(&mut self, ServedShard { flight, mut leadership, turn, due }: ServedShard) {
-        self.flights.land(flight);
+    fn put_back(&mut self, ServedShard { call, mut leadership, turn, due }: ServedShard) {
+        self.calls.finish(call);
         let shard = leadership.shard;
         match due {
             Ok(due) => {
@@ -254,12 +258,12 @@ impl<'a> LeaderPass<'a> {
                     && self.firing.is_empty()
                     && let Some(gathering) = &mut self.gathering
                 {
-                    gathering.go_on(self.parts.context.clock.monotonic(), self.pending.len());
+                    gathering.extend(self.parts.context.clock.monotonic(), self.pending.len());
                 }
-                // All batches that were in flight when this read started have ended or were
+                // All batches that were being fired when this read started have ended or were
                 // released. The read skipped the entries before its starting point, so the index is
                 // read again as a whole.
-                if !turn.is_through && self.pending.is_through(shard) {
+                if !turn.has_fired_all && self.pending.has_none_of(shard) {
                     leadership.look_again(self.parts.context.clock.now());
                 }
             }
@@ -289,17 +293,17 @@ impl<'a> LeaderPass<'a> {
     }
 
     /// Processes the result of a batch.
-    fn end(&mut self, flight: u64, FiredBatch { due, outcome, is_slow }: FiredBatch) {
+    fn end(&mut self, call: u64, FiredBatch { due, outcome, is_slow }: FiredBatch) {
         let now = self.parts.context.clock.now();
-        self.pending.done(&self.flights.land(flight));
+        self.pending.done(&self.calls.finish(call));
         let shards: HashSet<ShardId> = due.iter().map(|due| due.shard).collect();
-        self.pace.follow(outcome.is_ok() && !is_slow);
+        self.pace.adapt(outcome.is_ok() && !is_slow);
         match outcome {
             Ok(fenced) => {
                 self.report.fired += 1;
-                for shard in shards.iter().filter(|shard| self.pending.is_through(**shard)) {
+                for shard in shards.iter().filter(|shard| self.pending.has_none_of(**shard)) {
                     if let Some(leadership) = self.leaderships.get_mut(shard) {
-                        leadership.has_fired(now);
+                        leadership.reset_after_firing(now);
                     }
                 }
                 self.step_down(&fenced);
@@ -336,9 +340,9 @@ impl<'a> LeaderPass<'a> {
     }
 
     /// Releases the ticks of slow batches, so that another batch tries them.
-    fn release_long(&mut self, monotonic: Duration) {
+    fn release_slow(&mut self, monotonic: Duration) {
         let now = self.parts.context.clock.now();
-        let due = self.flights.release_long(monotonic);
+        let due = self.calls.release_slow(monotonic);
         self.pending.done(&due);
         for DueTick { shard, .. } in due {
             if let Some(leadership) = self
@@ -355,8 +359,8 @@ impl<'a> LeaderPass<'a> {
     fn pause(&self, monotonic: Duration) -> Duration {
         let gather = self.gathering.filter(|_| self.firing.len() < BATCHES_AT_ONCE);
         let gather = gather.map(|gathering| gathering.until).filter(|until| *until > monotonic);
-        let next = self.flights.next_long(monotonic).into_iter().chain(gather).min();
-        next.map_or(LONG, |next| next.saturating_sub(monotonic))
+        let next = self.calls.next_slow(monotonic).into_iter().chain(gather).min();
+        next.map_or(SLOW_AFTER, |next| next.saturating_sub(monotonic))
     }
 
     /// Serves the shards again that are due, or all of them after a hint.

@@ -27,8 +27,8 @@
 //!   because the replica died between the change and the hint or the queue's server lost the hint.
 //!   This takes up to 10 s per 1,000 schedules of the shard: 160 s with a million schedules in 64
 //!   shards.
-//! - By comparisons of the whole index, one after the other, while the queue is away from this
-//!   replica or from another one: then the hints of other replicas do not arrive.
+//! - By comparisons of the whole index, one after the other, while the queue is unreachable from
+//!   this replica or from another one: then the hints of other replicas do not arrive.
 //!
 //! On failure a run ends with an error and is retried, with pauses that grow to 2 s. A shard that
 //! fails or is slow does not stop the others from firing. The ticks of a slow batch are tried in
@@ -41,7 +41,6 @@ mod decide;
 mod ended_leases;
 mod fire;
 mod firing_batch;
-mod flights;
 mod gathering;
 mod history_pruner;
 mod index;
@@ -56,6 +55,7 @@ mod quotas;
 mod replace;
 mod reserving;
 mod restored;
+mod running_calls;
 mod schedule_cache;
 mod shard_leadership;
 

@@ -9,13 +9,13 @@ use std::time::Duration;
 /// in a day. A million schedules, each with a version, 10 entries of the audit log and 80 jobs with
 /// their attempts, are 92 million rows that are counted in batches: they are deleted within the
 /// day.
-const SHARE: u32 = 9;
+const PAUSE_PER_DURATION: u32 = 9;
 /// The longest pause. A slow batch has mostly waited for other work of the store.
-const LONGEST: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// Returns the pause after a batch that took `took`. It is never shorter than `least`.
 pub(super) fn pause(took: Duration, least: Duration) -> Duration {
-    (took * SHARE).min(LONGEST).max(least)
+    (took * PAUSE_PER_DURATION).min(MAX_PAUSE).max(least)
 }
 
 #[cfg(test)]

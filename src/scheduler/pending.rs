@@ -59,7 +59,7 @@ impl PendingTicks {
     pub(super) fn take(&mut self, most: usize) -> Vec<DueTick> {
         let mut taken = Vec::with_capacity(most.min(self.waiting));
         let is_mixed = self.turn.len() > 1;
-        while taken.len() < most && !(is_mixed && self.is_left_alone(taken.len())) {
+        while taken.len() < most && !(is_mixed && self.is_only_account(taken.len())) {
             let Some(account) = self.turn.pop_front() else { break };
             let Some(waiting) = self.accounts.get_mut(&account) else { continue };
             taken.extend(waiting.pop_front());
@@ -75,7 +75,7 @@ impl PendingTicks {
 
     /// Returns `true` if only one account has waiting ticks, and many more than the `taken` ones,
     /// which are still counted.
-    fn is_left_alone(&self, taken: usize) -> bool {
+    fn is_only_account(&self, taken: usize) -> bool {
         self.turn.len() == 1 && self.waiting - taken > taken.max(FEW)
     }
 
@@ -90,7 +90,7 @@ impl PendingTicks {
     }
 
     /// Releases all ticks that are being fired. A pass that panicked has left them behind.
-    pub(super) fn land(&mut self) {
+    pub(super) fn release_all(&mut self) {
         if self.schedules.len() == self.waiting {
             return;
         }
@@ -123,7 +123,7 @@ impl PendingTicks {
     }
 
     /// Returns `true` if no tick of a shard waits or is being fired.
-    pub(super) fn is_through(&self, shard: ShardId) -> bool {
+    pub(super) fn has_none_of(&self, shard: ShardId) -> bool {
         !self.shards.contains_key(&shard)
     }
 }
@@ -171,13 +171,13 @@ mod tests {
         let taken = pending.take(1);
         pending.add(ShardId(0), vec![member(1, 1), member(1, 2)]);
         assert_eq!(pending.len(), 1);
-        assert!(!pending.is_through(ShardId(0)));
+        assert!(!pending.has_none_of(ShardId(0)));
         pending.done(&taken);
         pending.done(&taken);
         let rest = pending.take(9);
         assert_eq!(rest.len(), 1);
         pending.done(&rest);
-        assert!(pending.is_through(ShardId(0)));
+        assert!(pending.has_none_of(ShardId(0)));
         pending.add(ShardId(0), vec![member(1, 1)]);
         assert_eq!(pending.len(), 1);
     }
@@ -188,7 +188,7 @@ mod tests {
         pending.add(ShardId(0), vec![member(1, 1), member(2, 2)]);
         pending.add(ShardId(1), vec![member(1, 3)]);
         pending.forget(&HashSet::from([ShardId(0)]));
-        assert!(pending.is_through(ShardId(0)) && !pending.is_through(ShardId(1)));
+        assert!(pending.has_none_of(ShardId(0)) && !pending.has_none_of(ShardId(1)));
         let left = pending.take(9);
         assert_eq!(accounts(&left), [AccountId::new(AT, 1)]);
         assert_eq!(left[0].shard, ShardId(1));

@@ -19,13 +19,13 @@ use crate::telemetry::metrics::QUOTAS_EXHAUSTED;
 /// The pause before the store is asked again for an account that has used up its month.
 const BACK_OFF: Duration = Duration::from_secs(5);
 /// The pause before the next try for an account without an answer of the store.
-const SOON: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The maximum time that a batch waits for the count of an account's jobs, the first time that it
 /// is missing, before the other schedules fire. The count continues in the background, and later
 /// batches look for its result.
-const COUNTING: Duration = Duration::from_millis(100);
+const FIRST_COUNT_TIMEOUT: Duration = Duration::from_millis(100);
 /// The maximum time that later batches wait: enough to make sure that a count is running.
-const GLANCE: Duration = Duration::from_millis(5);
+const LATER_COUNT_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// The jobs that are reserved and not made yet.
 pub(super) struct Quotas {
@@ -131,13 +131,13 @@ impl Quotas {
             let share = allowed.shares.entry(wanted.account).or_insert(JobShare::Jobs(0));
             let JobShare::Jobs(held) = *share else { continue };
             if let Some(granted) = granted.get(&wanted.account) {
-                tell(wanted, granted);
+                log_quota(wanted, granted);
                 let taken = granted.jobs.min(wanted.jobs.into());
                 *share = JobShare::Jobs(held + taken);
                 block.left += granted.jobs - taken;
                 block.exhausted_at = (taken < wanted.jobs.into()).then_some(now);
             } else {
-                let wait = waits.get(&wanted.account).copied().unwrap_or(SOON);
+                let wait = waits.get(&wanted.account).copied().unwrap_or(RETRY_DELAY);
                 block.left += held;
                 block.waits_until = Some(now.plus(wait));
                 *share = JobShare::Later(wait);
@@ -160,8 +160,12 @@ impl Quotas {
         };
         let uncounted: Vec<WantedJobs> = wanted.iter().filter(is_uncounted).copied().collect();
         if !answers.failed && !uncounted.is_empty() {
-            let patience = if self.are_new(now, &uncounted) { COUNTING } else { GLANCE };
-            answers.count(&uncounted, patience).await;
+            let timeout = if self.are_new(now, &uncounted) {
+                FIRST_COUNT_TIMEOUT
+            } else {
+                LATER_COUNT_TIMEOUT
+            };
+            answers.count(&uncounted, timeout).await;
         }
         let held = wanted.iter().filter(|wanted| held.contains(&wanted.account));
         answers.wait_for(held).await;
@@ -220,20 +224,20 @@ impl Quotas {
         self.state.lock().give_back(account, allowed.month, jobs);
     }
 
-    /// Keeps the reservation of a job that may have been made. If an earlier try kept one for the
-    /// same job, that one goes back to its block: a job counts once, however often a response is
-    /// lost.
-    pub(super) fn doubt(&self, allowed: &AllowedJobs, account: AccountId, job: JobId) {
+    /// Keeps the reservation of a job that the store may have made, because the response was lost.
+    /// Only the newest reservation of a job is kept. An older one goes back to its block, so that
+    /// the job counts once, however many responses are lost.
+    pub(super) fn hold_uncertain(&self, allowed: &AllowedJobs, account: AccountId, job: JobId) {
         let mut state = self.state.lock();
         if let Some(month) = state.doubted.insert(job, allowed.month) {
             state.give_back(account, month, 1);
         }
     }
 
-    /// Ends the doubt about a job, if there is any. If the job was made just now, the reservation
-    /// that was kept for it goes back to its block. Otherwise an earlier try is taken to have made
-    /// it.
-    pub(super) fn settle(&self, account: AccountId, job: JobId, made: bool) {
+    /// Settles the reservation that was kept for a job, if there is one. If this try made the job,
+    /// it used a reservation of its own, so the kept one goes back to its block. If it did not, an
+    /// earlier try probably made the job, so the kept reservation counts as used.
+    pub(super) fn resolve_uncertain(&self, account: AccountId, job: JobId, made: bool) {
         let mut state = self.state.lock();
         if let Some(month) = state.doubted.remove(&job).filter(|_| made) {
             state.give_back(account, month, 1);
@@ -263,7 +267,7 @@ impl AllowedJobs {
 }
 
 /// Logs once per month that an account has used up its quota.
-fn tell(wanted: &WantedJobs, granted: &GrantedJobs) {
+fn log_quota(wanted: &WantedJobs, granted: &GrantedJobs) {
     if granted.newly_exhausted {
         QUOTAS_EXHAUSTED.add(1);
         let (account, quota) = (wanted.account, wanted.quota);
@@ -325,17 +329,17 @@ mod tests {
         let left = || quotas.state.lock().blocks[&(account, allowed.month)].left;
         // Each try has taken one job from the block before.
         for tries in 1..=3 {
-            quotas.doubt(&allowed, account, job);
+            quotas.hold_uncertain(&allowed, account, job);
             assert_eq!(left(), tries - 1, "try {tries}");
         }
-        quotas.settle(account, other, true);
+        quotas.resolve_uncertain(account, other, true);
         assert_eq!(left(), 2, "the other is not in doubt");
-        quotas.settle(account, job, true);
+        quotas.resolve_uncertain(account, job, true);
         assert_eq!(left(), 3, "it was made at last, from what was taken at last");
-        quotas.settle(account, job, true);
+        quotas.resolve_uncertain(account, job, true);
         assert_eq!(left(), 3);
-        quotas.doubt(&allowed, account, other);
-        quotas.settle(account, other, false);
+        quotas.hold_uncertain(&allowed, account, other);
+        quotas.resolve_uncertain(account, other, false);
         assert_eq!(left(), 3, "it had been made");
     }
 
@@ -354,7 +358,7 @@ mod tests {
         let account = AccountId::from_bytes([1; 16]);
         let wanted = WantedJobs { account, quota: 100, jobs: 3 };
         for newly_exhausted in [false, true, false] {
-            tell(&wanted, &GrantedJobs { account, jobs: 0, reserved: 100, newly_exhausted });
+            log_quota(&wanted, &GrantedJobs { account, jobs: 0, reserved: 100, newly_exhausted });
         }
         let text = exporter.render();
         assert!(text.contains("\npunctual_quotas_exhausted_total 1\n"), "{text}");

@@ -1,4 +1,4 @@
-//! Replaces leaders that die while the cluster is away.
+//! Replaces leaders that die while the cluster is unreachable.
 //!
 //! Normally the cluster detects that a leader has died, and assigns its shards to other replicas.
 //! While the cluster does not answer, the store is used instead: each replica renews a lease there,
@@ -6,7 +6,7 @@
 //! cluster. The epoch is compared and set. So only one replica wins, and the writes of the previous
 //! leader are rejected.
 //!
-//! A leader is replaced within the claim time and [`EVERY`], plus [`PATIENCE`] if etcd failed at
+//! A leader is replaced within the claim time and [`EVERY`], plus [`TIMEOUT`] if etcd failed at
 //! the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,11 +29,11 @@ const EVERY: Duration = Duration::from_secs(2);
 const RENEWALS: u32 = 5;
 /// The time for which the cluster must be silent before the leases in the store count. A replica
 /// that joins the cluster, or connects to another of its servers, needs less.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Keeps this replica's lease in the store, which also says which servers the replica works
 /// without. If the replica leads, reads the leases of the others, and takes over the shards of
-/// leaders that die while the cluster is away.
+/// leaders that die while the cluster is unreachable.
 pub struct LeaderReplacer {
     context: SchedulerContext,
     lease_time: Duration,
@@ -56,7 +56,7 @@ impl LeaderReplacer {
     fn is_cut_off(&mut self, is_away: bool) -> bool {
         let now = self.context.clock.monotonic();
         self.away_since = is_away.then(|| self.away_since.unwrap_or(now));
-        let is_long = |since| now.saturating_sub(since) >= PATIENCE;
+        let is_long = |since| now.saturating_sub(since) >= TIMEOUT;
         self.leads && self.away_since.is_some_and(is_long)
     }
 
@@ -71,7 +71,7 @@ impl LeaderReplacer {
         let takers: Vec<&str> = cut_off.map(|lease| lease.name.as_str()).collect();
         let shards = u16::try_from(found.leaders.len()).unwrap_or(u16::MAX);
         let taker = owners(&takers, shards);
-        let choose = |(place, leader): (usize, &ShardLeader)| {
+        let choose = |(position, leader): (usize, &ShardLeader)| {
             let ShardLeader { shard, epoch, replica } = leader.clone();
             let term = terms.get(&shard);
             if replica == own
@@ -83,7 +83,7 @@ impl LeaderReplacer {
             if replica != own && alive.contains(replica.as_str()) {
                 return None;
             }
-            let is_mine = taker.get(place).is_some_and(|taker| takers[*taker] == own);
+            let is_mine = taker.get(position).is_some_and(|taker| takers[*taker] == own);
             let replacement = Replacement { shard, epoch, of: replica };
             (is_mine || replacement.of == own).then_some(replacement)
         };
@@ -92,7 +92,7 @@ impl LeaderReplacer {
     }
 
     /// Logs the leaders that this replica starts to replace.
-    fn tell(&self, chosen: &BTreeMap<ShardId, Replacement>) {
+    fn log_replacements(&self, chosen: &BTreeMap<ShardId, Replacement>) {
         let new = chosen.values().filter(|one| self.replaced.get(&one.shard) != Some(one));
         let mut shards: BTreeMap<&str, u32> = BTreeMap::new();
         for one in new {
@@ -102,14 +102,14 @@ impl LeaderReplacer {
             if leader == self.context.replica {
                 tracing::warn!(
                     shards,
-                    "the term of this replica has ended while etcd is away: it takes its shards back, by the store"
+                    "term ended without etcd, taking the own shards back through the store"
                 );
                 continue;
             }
             tracing::warn!(
                 leader,
                 shards,
-                "a leader is gone while etcd is away: this replica takes over its shards, by the store"
+                "leader died without etcd, taking over its shards through the store"
             );
         }
     }
@@ -134,7 +134,7 @@ impl Worker for LeaderReplacer {
             self.context.others_lack_queue.store(others_lack_queue, Ordering::Relaxed);
             if is_cut_off {
                 let chosen = self.choose(&found);
-                self.tell(&chosen);
+                self.log_replacements(&chosen);
                 self.context.cluster.replace(chosen.values().cloned().collect());
                 self.replaced = chosen;
             }

@@ -16,7 +16,7 @@ use crate::runtime::Mutex;
 use crate::store::Candidate;
 
 /// The maximum number of cached schedules, about 300 bytes each.
-const MOST: usize = 100_000;
+const MAX_CACHED_SCHEDULES: usize = 100_000;
 /// The time for which a cached schedule is used before it is read again. Schedules that fire less
 /// often are not cached. A change of an account's rights is reported to each shard; if that fails
 /// and is not repeated, this time bounds how long the change stays unnoticed.
@@ -79,7 +79,7 @@ impl ScheduleCache {
         monotonic: Duration,
     ) {
         let mut schedules = self.schedules.lock();
-        if schedules.len() + read.len() > MOST {
+        if schedules.len() + read.len() > MAX_CACHED_SCHEDULES {
             // Deleted and disabled schedules are never taken, so their ticks pass. They make room
             // first.
             schedules.retain(|_, read| read.candidate.tick >= now);
@@ -90,7 +90,7 @@ impl ScheduleCache {
             let schedule = read.candidate.schedule;
             let Some(next) = next.get(&schedule) else { continue };
             let age = monotonic.saturating_sub(read.at) + next.since(now);
-            if age < TRUSTED && schedules.len() < MOST {
+            if age < TRUSTED && schedules.len() < MAX_CACHED_SCHEDULES {
                 schedules.insert(schedule, read.fired(*next));
             }
         }
@@ -205,10 +205,10 @@ mod tests {
             };
             (from..from + count).map(one).collect()
         };
-        let cache = cache_of(many(0, MOST));
-        keep(&cache, many(MOST, 1), TICK);
-        assert_eq!(cache.schedules.lock().len(), MOST);
-        let later = many(MOST, 3);
+        let cache = cache_of(many(0, MAX_CACHED_SCHEDULES));
+        keep(&cache, many(MAX_CACHED_SCHEDULES, 1), TICK);
+        assert_eq!(cache.schedules.lock().len(), MAX_CACHED_SCHEDULES);
+        let later = many(MAX_CACHED_SCHEDULES, 3);
         let next: Vec<_> =
             later.iter().map(|r| (r.candidate.schedule, Some(TICK.plus(MINUTE)))).collect();
         cache.keep(later, &next, TICK.plus(Duration::from_millis(1)), AT + MINUTE);

@@ -21,18 +21,18 @@ use crate::telemetry::metrics::{ELECTIONS, HIGHEST_EPOCH};
 
 /// The longest pause of a shard without ticks that are due soon. It bounds how late a lost hint is
 /// noticed.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// The pause before a shard without leadership looks again whether its term was renewed.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// The maximum number of due entries that all shards of a leader read together, about 100 MB.
 /// Accounts take turns only among the entries that were read, so this is far more than one account
 /// usually has due at one instant.
-const MOST_DUE: usize = 1_000_000;
+const MAX_DUE: usize = 1_000_000;
 /// The maximum number of due entries that one shard reads at once. The queue's server is busy until
 /// it has sent them.
-const MOST_DUE_OF_SHARD: usize = 200_000;
+const MAX_DUE_OF_SHARD: usize = 200_000;
 /// The minimum of that limit for one shard. A leader of many shards has little memory for each.
-const LEAST_DUE_OF_SHARD: usize = 20_000;
+const MIN_DUE_OF_SHARD: usize = 20_000;
 /// The pause of a shard whose due entries did not all fit into one read. The next read starts with
 /// the last instant again.
 const MORE_DUE: Duration = Duration::from_secs(1);
@@ -62,15 +62,15 @@ pub(super) struct ShardLeadership {
 /// The right of a leader to write in a shard.
 #[derive(Clone, Copy)]
 enum WriteRight {
-    /// None yet: the leader must raise the epoch first. `is_asked` is set if it has asked the store
-    /// to, and does not know the outcome.
+    /// The leader may not write yet, because it has not raised the epoch. `is_asked` is `true` if
+    /// it has asked the store to raise it and the outcome is unknown.
     Coming { is_asked: bool },
-    /// The right to do everything.
+    /// The leader may write with this fence.
     Taken(Fence),
-    /// None any more: a newer leader has the shard, or a replica raised the epoch under a term that
-    /// had ended. The value is the time until which this replica trusted its own term when that
-    /// happened. If the term is renewed after that, this replica is the rightful leader and takes
-    /// the shard back.
+    /// The leader may not write any more, because another replica has raised the epoch. That is
+    /// the new leader, or a replica whose term had already ended. The value is the end of this
+    /// replica's trust in its own term at that time. If the trust is extended later, the term was
+    /// renewed: this replica is the rightful leader and takes the shard back.
     Overtaken(Option<Duration>),
 }
 
@@ -87,16 +87,16 @@ pub(super) struct LeaderParts<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct ShardTurn {
     /// `true` if it may also do work that can wait.
-    pub(super) is_long: bool,
+    pub(super) may_do_deferrable: bool,
     /// `true` if all entries that it has read have been fired.
-    pub(super) is_through: bool,
+    pub(super) has_fired_all: bool,
     /// The maximum number of due entries that it may read.
     pub(super) most: usize,
 }
 
 /// Returns the maximum number of due entries that each of this number of shards may read.
 pub(super) fn most_due(shards: usize) -> usize {
-    (MOST_DUE / shards.max(1)).clamp(LEAST_DUE_OF_SHARD, MOST_DUE_OF_SHARD)
+    (MAX_DUE / shards.max(1)).clamp(MIN_DUE_OF_SHARD, MAX_DUE_OF_SHARD)
 }
 
 impl LeaderParts<'_> {
@@ -116,7 +116,7 @@ impl LeaderParts<'_> {
 impl ShardLeadership {
     /// A shard of a new term.
     pub(super) fn new(shard: ShardId, term: Term, now: Timestamp) -> Self {
-        let comparison = IndexComparison::urgent(now);
+        let comparison = IndexComparison::without_pause(now);
         Self {
             shard,
             term,
@@ -161,9 +161,9 @@ impl ShardLeadership {
         let served = served.catch_unwind().await;
         match served.unwrap_or_else(|_| Err("serving a shard panicked".into())) {
             Ok(DueTicks { schedules, next }) => {
-                let longest = now.plus(LONGEST_PAUSE);
+                let longest = now.plus(MAX_PAUSE);
                 self.due = next.map_or(longest, |next| next.min(longest));
-                let waits_for_turn = self.may_look(parts) && self.comparison.is_urgent;
+                let waits_for_turn = self.may_look(parts) && self.comparison.runs_without_pause;
                 self.next = if waits_for_turn {
                     self.comparison.at.max(now).min(self.due)
                 } else {
@@ -176,7 +176,7 @@ impl ShardLeadership {
             }
             Err(error) => {
                 if error.is::<QueueError>() {
-                    self.comparison.urge(now);
+                    self.comparison.request_full(now);
                 }
                 self.fail(parts);
                 Err(error)
@@ -185,7 +185,7 @@ impl ShardLeadership {
     }
 
     /// Resets the back-off after all entries were fired, and looks for more due entries at once.
-    pub(super) fn has_fired(&mut self, now: Timestamp) {
+    pub(super) fn reset_after_firing(&mut self, now: Timestamp) {
         self.failures = 0;
         self.look_again(now);
     }
@@ -208,14 +208,14 @@ impl ShardLeadership {
     }
 
     /// Returns `true` if the term still exists and the time is known.
-    fn is_there(&self, parts: LeaderParts<'_>) -> bool {
-        parts.present(self.shard, self.term).is_some() && parts.context.clock.is_believed()
+    fn has_live_term(&self, parts: LeaderParts<'_>) -> bool {
+        parts.present(self.shard, self.term).is_some() && parts.context.clock.is_trusted()
     }
 
     /// Returns `true` if the shard's index may be read and compared. Otherwise the shard must not
     /// be served again at once, because its turn would change nothing.
     fn may_look(&self, parts: LeaderParts<'_>) -> bool {
-        self.is_taken() && self.is_there(parts)
+        self.is_taken() && self.has_live_term(parts)
     }
 
     /// Takes over the shard if that is pending. Otherwise returns its due entries and the next
@@ -228,7 +228,7 @@ impl ShardLeadership {
     ) -> Result<DueTicks, RunError> {
         // This is checked now: the term may have been renewed or ended while other shards were
         // served.
-        let is_there = self.is_there(parts);
+        let is_there = self.has_live_term(parts);
         let next = match self.hold {
             // This does not depend on trust: while the cluster is unavailable, each accepted write
             // proves the leadership, and a fenced write or an index of a newer leader disproves it.
@@ -248,7 +248,7 @@ impl ShardLeadership {
     /// the time of the next look.
     ///
     /// Without trust it goes on only if the store may have recorded it as the leader and the answer
-    /// was lost: then no other replica replaces it while the cluster is away, because it is alive.
+    /// was lost: then no other replica replaces it without the cluster, because it is alive.
     async fn take_over(
         &mut self,
         parts: LeaderParts<'_>,
@@ -286,7 +286,7 @@ impl ShardLeadership {
         // The index of the previous leader remains in use while it is compared with the store page
         // by page, so ticks do not wait until a large index is rebuilt. The comparison is set first
         // because `adopt` may take effect although its response is lost.
-        self.comparison = IndexComparison::urgent(now);
+        self.comparison = IndexComparison::without_pause(now);
         if !matches!(context.queue.adopt(shard, epoch).await, Ok(IndexAnswer::Own(()))) {
             self.rebuild(context, fence, now).await?;
         }
@@ -302,7 +302,7 @@ impl ShardLeadership {
         now: Timestamp,
     ) -> Result<(), RunError> {
         match rebuild(context, fence).await? {
-            IndexAnswer::Own(()) => self.comparison = IndexComparison::urgent(now),
+            IndexAnswer::Own(()) => self.comparison = IndexComparison::without_pause(now),
             IndexAnswer::Foreign => self.step_down(fence),
         }
         Ok(())
@@ -320,19 +320,19 @@ impl ShardLeadership {
         parts: LeaderParts<'_>,
         fence: Fence,
         now: Timestamp,
-        ShardTurn { is_long, is_through, most }: ShardTurn,
+        ShardTurn { may_do_deferrable, has_fired_all, most }: ShardTurn,
     ) -> Result<DueTicks, RunError> {
         let (shard, context) = (self.shard, parts.context);
         if apply_hints(context, fence).await? {
-            self.comparison.urge(now);
+            self.comparison.request_full(now);
         }
-        if self.comparison.at <= now && (is_long || !self.comparison.is_urgent) {
-            self.comparison.go_on(context, fence, now).await?;
+        if self.comparison.at <= now && (may_do_deferrable || !self.comparison.runs_without_pause) {
+            self.comparison.compare_next_page(context, fence, now).await?;
         }
         if context.misses_hints() {
-            self.comparison.repeat(context, now);
+            self.comparison.request_again(context, now);
         }
-        let after = self.brought_up_to.filter(|_| !is_through);
+        let after = self.brought_up_to.filter(|_| !has_fired_all);
         let due = context.queue.due(shard, fence.epoch, (after, now), most).await?;
         let IndexAnswer::Own(mut due) = due else {
             tracing::info!(%shard, "due index missing or of another leader, rebuilding it");

@@ -1,6 +1,6 @@
 //! Deleting and triggering schedules; retrying and cancelling jobs.
 
-use super::limits::{quota, tell};
+use super::limits::{quota, quota_exceeded};
 use super::{CommandError, Schedules};
 use crate::domain::call::Call;
 use crate::domain::job::{Job, Trigger};
@@ -54,7 +54,9 @@ impl Schedules {
                 TriggerResult::Created(ticket) => inner.start(&[ticket]).await,
                 TriggerResult::NoSuchSchedule => return Err(CommandError::NoSuchSchedule),
                 TriggerResult::Uncounted => return Err(CommandError::Uncounted),
-                TriggerResult::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
+                TriggerResult::UsedUp(used_up) => {
+                    return Err(quota_exceeded(account, &plan, used_up).into());
+                }
             }
             Ok(job.id)
         });
@@ -89,7 +91,9 @@ impl Schedules {
                 RetryResult::NotFound => return Err(CommandError::NoSuchJob),
                 RetryResult::Unfinished => return Err(CommandError::JobUnfinished),
                 RetryResult::ScheduleGone => return Err(CommandError::NoSuchSchedule),
-                RetryResult::UsedUp(used_up) => return Err(tell(account, &plan, used_up).into()),
+                RetryResult::UsedUp(used_up) => {
+                    return Err(quota_exceeded(account, &plan, used_up).into());
+                }
             }
             Ok(id)
         });

@@ -13,7 +13,7 @@ use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::{CreationResult, NewSchedule};
 
 /// The maximum number of schedules in a batch.
-pub const LARGEST_BATCH: usize = 1_000;
+pub const MAX_BATCH: usize = 1_000;
 /// The number of schedules to check before the task yields to other requests.
 const CHECKED_AT_ONCE: usize = 20;
 
@@ -37,9 +37,9 @@ impl<'a> ScheduleBatch<'a> {
     /// Returns the items if their number is allowed.
     fn items(self) -> Result<Vec<Json<'a>>, FieldErrors> {
         let refuse = |message: String| Err(FieldErrors::of("schedules", message));
-        match self.0.items(LARGEST_BATCH) {
-            Some(items) if (1..=LARGEST_BATCH).contains(&items.len()) => Ok(items),
-            Some(_) => refuse(format!("Must hold 1 to {LARGEST_BATCH} schedules")),
+        match self.0.items(MAX_BATCH) {
+            Some(items) if (1..=MAX_BATCH).contains(&items.len()) => Ok(items),
+            Some(_) => refuse(format!("Must hold 1 to {MAX_BATCH} schedules")),
             None => refuse("Must be an array".to_owned()),
         }
     }
@@ -69,13 +69,13 @@ impl Schedules {
         let items = batch.items()?;
         // An item is parsed when it is its turn, so that a large batch yields to other requests.
         let (mut drafts, mut errors) = (Vec::with_capacity(items.len()), FieldErrors::new());
-        for (place, item) in items.into_iter().enumerate() {
+        for (position, item) in items.into_iter().enumerate() {
             match item.object::<ScheduleCreation>().map(|item| item.draft(&self.0.outbound)) {
                 Ok(Ok(draft)) => drafts.push(draft),
-                Ok(Err(refused)) => errors.extend(refused.with_prefix(&format!("{place}."))),
-                Err(error) => errors.add(place.to_string(), error.to_string()),
+                Ok(Err(refused)) => errors.extend(refused.with_prefix(&format!("{position}."))),
+                Err(error) => errors.add(position.to_string(), error.to_string()),
             }
-            if place % CHECKED_AT_ONCE == 0 {
+            if position % CHECKED_AT_ONCE == 0 {
                 tokio::task::yield_now().await;
             }
         }
@@ -93,13 +93,13 @@ impl Schedules {
         self.run(async move {
             let plan = inner.admit(account).await?;
             let now = inner.clock.now();
-            for (place, draft) in drafts.iter().enumerate() {
+            for (position, draft) in drafts.iter().enumerate() {
                 let judged = limits::check_new(draft, &plan, now);
                 judged.map_err(|exceeded| LimitExceeded {
-                    item: is_batch.then_some(place),
+                    item: is_batch.then_some(position),
                     ..exceeded
                 })?;
-                if place % CHECKED_AT_ONCE == 0 {
+                if position % CHECKED_AT_ONCE == 0 {
                     tokio::task::yield_now().await;
                 }
             }

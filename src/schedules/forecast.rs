@@ -25,12 +25,12 @@ const FORECAST_MINUTES: usize = 24 * 60;
 const MINUTE_MS: i64 = 60_000;
 /// The maximum number of different recurrences of a forecast. Evaluating a minute of one takes at
 /// most 300 ns, so this many that run every minute take less than a second.
-const MOST_RECURRENCES: u32 = 2_000;
+const MAX_RECURRENCES: u32 = 2_000;
 /// The maximum number of forecasts that are computed at once. Each occupies a core.
 const AT_ONCE: usize = 2;
 /// The maximum time that a caller waits for a forecast. A page without it is still quick, and asks
 /// again.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// The maximum age of a forecast that replaces one which is still being computed, in minutes.
 const OLDEST_MINUTES: i64 = 10;
 /// The maximum number of forecasts in memory, with 12 KB each.
@@ -49,17 +49,17 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Returns the start of a minute by its place in `runs`.
-    pub fn minute(&self, place: usize) -> Timestamp {
-        let minutes = i64::try_from(place).unwrap_or(i64::MAX);
+    /// Returns the start of a minute by its position in `runs`.
+    pub fn minute(&self, position: usize) -> Timestamp {
+        let minutes = i64::try_from(position).unwrap_or(i64::MAX);
         Timestamp::from_millis(self.start.as_millis() + minutes.saturating_mul(MINUTE_MS))
     }
 
     /// Returns the first minute with the most runs, and its runs; `None` if there are no runs.
     pub fn peak(&self) -> Option<(Timestamp, u64)> {
         let most = *self.runs.iter().max().filter(|most| **most > 0)?;
-        let place = self.runs.iter().position(|runs| *runs == most)?;
-        Some((self.minute(place), most))
+        let position = self.runs.iter().position(|runs| *runs == most)?;
+        Some((self.minute(position), most))
     }
 }
 
@@ -104,7 +104,7 @@ impl Forecasts {
                 Ok(Some(computed)) => computed.map(Some),
                 _ => Err(CommandError::Stopping),
             },
-            () = self.0.clock.sleep(LONGEST_WAIT) => Ok(self.0.earlier(account, start)),
+            () = self.0.clock.sleep(MAX_WAIT) => Ok(self.0.earlier(account, start)),
         }
     }
 }
@@ -121,9 +121,9 @@ impl ForecastParts {
         account: AccountId,
         start: Timestamp,
     ) -> Result<Arc<Forecast>, CommandError> {
-        let mut counts = self.store.recurrences(account, MOST_RECURRENCES + 1).await?;
-        let is_limited = counts.len() > MOST_RECURRENCES as usize;
-        counts.truncate(MOST_RECURRENCES as usize);
+        let mut counts = self.store.recurrences(account, MAX_RECURRENCES + 1).await?;
+        let is_limited = counts.len() > MAX_RECURRENCES as usize;
+        counts.truncate(MAX_RECURRENCES as usize);
         let slot = self.slots.clone().acquire_owned().await;
         let runs = spawn_blocking(move || {
             // The slot is free again at the end, even if a stop has dropped the task.
@@ -131,7 +131,7 @@ impl ForecastParts {
             runs_per_minute(&counts, start)
         });
         let runs = runs.await.map_err(|_| CommandError::Panicked)?;
-        let limited_to = is_limited.then_some(MOST_RECURRENCES);
+        let limited_to = is_limited.then_some(MAX_RECURRENCES);
         Ok(Arc::new(Forecast { start, runs, limited_to }))
     }
 }
@@ -144,8 +144,8 @@ fn runs_per_minute(counts: &[RecurrenceCount], start: Timestamp) -> Vec<u64> {
         let Ok(recurrence) = Recurrence::parse(cron_expression, timezone) else { continue };
         for tick in successors(recurrence.next_after(before), |tick| recurrence.next_after(*tick)) {
             let minute = tick.since(start).as_millis() / u128::from(MINUTE_MS.unsigned_abs());
-            let place = usize::try_from(minute).unwrap_or(FORECAST_MINUTES);
-            let Some(minute) = runs.get_mut(place) else { break };
+            let position = usize::try_from(minute).unwrap_or(FORECAST_MINUTES);
+            let Some(minute) = runs.get_mut(position) else { break };
             *minute += schedules;
         }
     }

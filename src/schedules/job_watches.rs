@@ -38,26 +38,26 @@ pub struct JobWatches(Arc<WatchedJobs>);
 struct WatchedJobs {
     schedules: Schedules,
     senders: Mutex<HashMap<(AccountId, JobId), JobSender>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// The maximum number of watches of an account, and the number of each that has any.
     most_of_account: usize,
     of_accounts: Mutex<HashMap<AccountId, usize>>,
 }
 
-/// A watch on one job. It holds one of the places until it is dropped.
+/// A watch on one job. It holds one of the permits until it is dropped.
 pub struct JobWatch {
     receiver: watch::Receiver<Arc<WatchedJob>>,
-    _places: (OwnedSemaphorePermit, AccountPlace),
+    _permits: (OwnedSemaphorePermit, AccountPermit),
 }
 
-/// One of the places of an account, until it is dropped.
-struct AccountPlace {
+/// A permit of an account, until it is dropped.
+struct AccountPermit {
     watched: Arc<WatchedJobs>,
     account: AccountId,
 }
 
-impl AccountPlace {
-    /// Takes a place. Returns `None` if the account has none left.
+impl AccountPermit {
+    /// Takes a permit. Returns `None` if the account has none left.
     fn take(watched: &Arc<WatchedJobs>, account: AccountId) -> Option<Self> {
         let mut counts = watched.of_accounts.lock();
         let count = counts.get(&account).copied().unwrap_or(0);
@@ -69,7 +69,7 @@ impl AccountPlace {
     }
 }
 
-impl Drop for AccountPlace {
+impl Drop for AccountPermit {
     fn drop(&mut self) {
         let mut counts = self.watched.of_accounts.lock();
         match counts.get_mut(&self.account) {
@@ -115,7 +115,7 @@ impl JobWatches {
         Self(Arc::new(WatchedJobs {
             schedules,
             senders: Mutex::default(),
-            places: Arc::new(Semaphore::new(most)),
+            permits: Arc::new(Semaphore::new(most)),
             most_of_account,
             of_accounts: Mutex::default(),
         }))
@@ -124,12 +124,12 @@ impl JobWatches {
     /// Watches a job that was just read. Returns `None` if there are too many watches, of all
     /// accounts or of this one.
     pub fn watch(&self, account: AccountId, shown: &Arc<WatchedJob>) -> Option<JobWatch> {
-        let of_account = AccountPlace::take(&self.0, account)?;
-        let places = (self.0.places.clone().try_acquire_owned().ok()?, of_account);
+        let of_account = AccountPermit::take(&self.0, account)?;
+        let permits = (self.0.permits.clone().try_acquire_owned().ok()?, of_account);
         let key = (account, shown.job.id);
         let mut senders = self.0.senders.lock();
         if let Some(sender) = senders.get(&key) {
-            return Some(JobWatch { receiver: sender.subscribe(), _places: places });
+            return Some(JobWatch { receiver: sender.subscribe(), _permits: permits });
         }
         let (sender, receiver) = watch::channel(shown.clone());
         senders.insert(key, sender.clone());
@@ -137,7 +137,7 @@ impl JobWatches {
         drop(senders);
         let reader = JobReader { watched: self.0.clone(), key, sender };
         self.0.schedules.0.tasks.spawn(TaskKind::Watch, reader.run());
-        Some(JobWatch { receiver, _places: places })
+        Some(JobWatch { receiver, _permits: permits })
     }
 }
 

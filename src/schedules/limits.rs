@@ -71,7 +71,7 @@ pub(super) fn quota(plan: &Plan) -> Result<Option<u64>, LimitExceeded> {
 
 /// Returns the error for a job beyond the monthly quota. The first refusal is logged and counted in
 /// a metric.
-pub(super) fn tell(account: AccountId, plan: &Plan, used_up: UsedUp) -> LimitExceeded {
+pub(super) fn quota_exceeded(account: AccountId, plan: &Plan, used_up: UsedUp) -> LimitExceeded {
     let quota = plan.jobs_per_month.unwrap_or(u64::MAX);
     if used_up.newly {
         QUOTAS_EXHAUSTED.add(1);

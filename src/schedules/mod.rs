@@ -37,24 +37,24 @@ use std::future::Future;
 use std::sync::Arc;
 
 pub use crate::domain::field_errors::FieldErrors;
-pub use create::{LARGEST_BATCH, ScheduleBatch};
+pub use create::{MAX_BATCH, ScheduleBatch};
 pub use error::CommandError;
 pub use forecast::{Forecast, Forecasts};
 pub use import::{
-    ImportEntry, ImportPreview, ImportText, ImportedSchedule, LARGEST_IMPORT, ScheduleImport,
+    ImportEntry, ImportPreview, ImportText, ImportedSchedule, MAX_IMPORT, ScheduleImport,
     ScheduleImports,
 };
 pub use job_watches::{JobWatch, JobWatches, WatchedJob};
 pub use preview::Preview;
 pub use requests::{PreviewRequest, ScheduleCreation, ScheduleSwitch, ScheduleUpdate};
-pub use test_request::{CheckedTest, LONGEST_TEST, TestResult, TestedSchedule};
+pub use test_request::{CheckedTest, MAX_TEST, TestResult, TestedSchedule};
 
 use crate::domain::call::Call;
 use crate::domain::plan::Plans;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, AuditId, ScheduleId, Timestamp};
-use crate::local_executor::LocalRunner;
+use crate::local_executor::LocalHandover;
 use crate::outbound;
 use crate::queue::{OwnedSchedule, ShardChanges, SharedQueue};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
@@ -83,7 +83,7 @@ pub struct ScheduleParts {
     /// The plans of accounts.
     pub plans: Arc<Plans>,
     /// The executor that runs jobs without the queue, if this replica has one.
-    pub runner: Option<Arc<dyn LocalRunner>>,
+    pub handover: Option<Arc<dyn LocalHandover>>,
 }
 
 impl Schedules {
@@ -131,7 +131,7 @@ impl ScheduleParts {
     /// Starts jobs that may run now: on this replica's executor if it has capacity, else through
     /// the queue.
     async fn start(&self, tickets: &[Ticket]) {
-        let left = self.runner.as_ref().map(|runner| runner.take_over(tickets));
+        let left = self.handover.as_ref().map(|handover| handover.accept(tickets));
         let tickets = left.as_deref().unwrap_or(tickets);
         if tickets.is_empty() {
             return;

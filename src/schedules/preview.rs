@@ -7,7 +7,7 @@ use crate::domain::cron::{self, FutureRun, Recurrence};
 use crate::domain::field_errors::NOT_AN_INSTANT;
 
 const DEFAULT_COUNT: usize = 10;
-const LARGEST_COUNT: i64 = 100;
+const MAX_COUNT: i64 = 100;
 
 /// The meaning of a cron expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl Schedules {
         let expression = rules::cron_expression(request.cron_expression);
         let expression = expression.required("cronExpression", &mut errors);
         let timezone = rules::timezone(request.timezone).required("timezone", &mut errors);
-        let count = request.count.clamp(1, LARGEST_COUNT).optional("count", &mut errors);
+        let count = request.count.clamp(1, MAX_COUNT).optional("count", &mut errors);
         let from =
             request.from.convert(|text| text.parse::<Timestamp>().map_err(|_| NOT_AN_INSTANT));
         let from = from.optional("from", &mut errors);

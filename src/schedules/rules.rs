@@ -8,28 +8,28 @@ use crate::domain::status_codes::ExpectedStatusCodes;
 use crate::outbound;
 
 /// The maximum length of a name and of a description, in characters.
-const LONGEST_NAME: usize = 255;
-const LONGEST_DESCRIPTION: usize = 1_000;
+const MAX_NAME: usize = 255;
+const MAX_DESCRIPTION: usize = 1_000;
 /// The maximum length of the note of a pause, in characters.
-const LONGEST_PAUSE_NOTE: usize = 200;
+const MAX_PAUSE_NOTE: usize = 200;
 /// The maximum size of a body, in bytes.
-const LARGEST_BODY: usize = 256 * 1_024;
+const MAX_BODY: usize = 256 * 1_024;
 
 pub(super) fn name(given: Field<String>) -> Field<String> {
     given.check(without_nul).check(|text| {
-        if (1..=LONGEST_NAME).contains(&text.chars().count()) {
+        if (1..=MAX_NAME).contains(&text.chars().count()) {
             return Ok(());
         }
-        Err(format!("Must be between 1 and {LONGEST_NAME} characters"))
+        Err(format!("Must be between 1 and {MAX_NAME} characters"))
     })
 }
 
 pub(super) fn description(given: Field<String>) -> Field<String> {
     given.null_if(str::is_empty).check(without_nul).check(|text| {
-        if text.chars().count() <= LONGEST_DESCRIPTION {
+        if text.chars().count() <= MAX_DESCRIPTION {
             return Ok(());
         }
-        Err(format!("Must be at most {LONGEST_DESCRIPTION} characters"))
+        Err(format!("Must be at most {MAX_DESCRIPTION} characters"))
     })
 }
 
@@ -47,10 +47,10 @@ pub(super) fn endpoint(given: Field<String>, outbound: &outbound::Client) -> Fie
 
 pub(super) fn body(given: Field<String>) -> Field<String> {
     given.null_if(str::is_empty).check(without_nul).check(|text| {
-        if text.len() <= LARGEST_BODY {
+        if text.len() <= MAX_BODY {
             return Ok(());
         }
-        Err(format!("Must be at most {LARGEST_BODY} bytes"))
+        Err(format!("Must be at most {MAX_BODY} bytes"))
     })
 }
 
@@ -67,10 +67,10 @@ pub(super) fn expected_status_codes(given: Field<String>) -> Field<String> {
 pub(super) fn pause_note(given: Field<String>) -> Field<String> {
     let given = given.map(|text| text.trim().to_owned()).null_if(str::is_empty);
     given.check(without_nul).check(|text| {
-        if text.chars().count() <= LONGEST_PAUSE_NOTE {
+        if text.chars().count() <= MAX_PAUSE_NOTE {
             return Ok(());
         }
-        Err(format!("Must be at most {LONGEST_PAUSE_NOTE} characters"))
+        Err(format!("Must be at most {MAX_PAUSE_NOTE} characters"))
     })
 }
 

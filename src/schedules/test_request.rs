@@ -19,7 +19,7 @@ use crate::store::signing_secret_unreadable;
 
 /// The maximum timeout of a test request. The page waits for the result, and its own request may
 /// take 30 s.
-pub const LONGEST_TEST: Duration = Duration::from_secs(25);
+pub const MAX_TEST: Duration = Duration::from_secs(25);
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// The header that tells the target that the request belongs to no job.
 const IS_TEST: HeaderName = HeaderName::from_static("punctual-test");
@@ -118,7 +118,7 @@ impl ScheduleParts {
     async fn send_test(&self, test: CheckedTest) -> Result<TestResult, CommandError> {
         let CheckedTest { account, definition, mut request } = test;
         let now = self.clock.now();
-        let timeout = Duration::from_secs(definition.timeout_seconds.into()).min(LONGEST_TEST);
+        let timeout = Duration::from_secs(definition.timeout_seconds.into()).min(MAX_TEST);
         let id = TestRequestId::new(now, self.random.bits()).to_string();
         let key = HeaderValue::try_from(id.as_str()).expect("ids are ASCII");
         request.headers.entry(IDEMPOTENCY_KEY).or_insert(key);

@@ -7,7 +7,7 @@ use crate::domain::outcome::{ErrorCode, Failure};
 use crate::runtime::Mutex;
 
 /// The maximum number of rows that are remembered as logged.
-const MOST_LOGGED: usize = 1_000;
+const MAX_LOGGED: usize = 1_000;
 
 /// A row of a batch: its content, or the reason why it cannot be read.
 pub(in crate::store) struct ReadableRow<I, T> {
@@ -15,33 +15,33 @@ pub(in crate::store) struct ReadableRow<I, T> {
     pub(in crate::store) row: Result<T, String>,
 }
 
-/// Logs rows that cannot be read. Each row is logged once. When [`MOST_LOGGED`] rows are remembered, all
+/// Logs rows that cannot be read. Each row is logged once. When [`MAX_LOGGED`] rows are remembered, all
 /// are forgotten, so a row may be logged again.
 #[derive(Default)]
 pub(in crate::store) struct CorruptRows(Mutex<HashSet<String>>);
 
 impl CorruptRows {
-    /// Logs a row, unless it was logged before. `why` must not quote stored values.
-    pub(in crate::store) fn tell(&self, what: &'static str, id: &impl Display, why: &str) {
+    /// Logs a row, unless it was logged before. `error` must not quote stored values.
+    pub(in crate::store) fn log(&self, table: &'static str, id: &impl Display, error: &str) {
         let mut logged = self.0.lock();
-        if logged.len() >= MOST_LOGGED {
+        if logged.len() >= MAX_LOGGED {
             logged.clear();
         }
-        let id = id.to_string();
-        if !logged.contains(&id) {
-            tracing::error!(what, id, why, "a stored row cannot be read");
-            logged.insert(id);
+        let row = id.to_string();
+        if !logged.contains(&row) {
+            tracing::error!(table, row, error, "corrupt row left out");
+            logged.insert(row);
         }
     }
 
     /// Returns the rows that can be read, and logs the others.
     pub(in crate::store) fn leave_out<I: Display, T>(
         &self,
-        what: &'static str,
+        table: &'static str,
         rows: Vec<ReadableRow<I, T>>,
     ) -> Vec<T> {
         let readable = rows.into_iter().filter_map(|ReadableRow { id, row }| {
-            row.inspect_err(|why| self.tell(what, &id, why)).ok()
+            row.inspect_err(|error| self.log(table, &id, error)).ok()
         });
         readable.collect()
     }

@@ -59,15 +59,16 @@ pub use contract::alerts::{
 pub use contract::audit::{AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION};
 pub use contract::channels::{
     ChannelChange, ChannelChanged, ChannelCreated, ChannelStore, NewChannel, StoredChannel,
-    TESTS_PER_HOUR, TryAllowed,
+    TESTS_PER_HOUR, TestAllowance,
 };
 pub use contract::claims::{
-    AttemptEnd, Claim, ClaimStore, Claimed, ClaimedRun, Claims, Committed, Completion,
-    CompletionResult, ExecutorId, HeldClaim, JobsToAbort, LATE_OF_EACH, LATEST_EFFECT, Unreadable,
+    AttemptEnd, ClaimRequest, ClaimStore, ClaimedJob, ClaimedJobs, ClaimedRun, Committed,
+    Completion, CompletionResult, ExecutorId, JobsToAbort, LATE_OF_EACH, LATEST_EFFECT,
+    RecordedAttempt, UnreadableJob,
 };
 pub use contract::deletion::{
-    DeletedAccount, DeletedPlace, DeletionStore, ErasureResult, SETTLED, SkipPlace, StoredMonth,
-    StoredSkip, StoredVersion,
+    DeletedAccount, DeletedPosition, DeletionStore, ErasureResult, SETTLED, SkipPosition,
+    StoredMonth, StoredSkip, StoredVersion,
 };
 pub use contract::error::{StoreError, StoreErrorKind};
 pub use contract::firing::{

@@ -114,7 +114,8 @@ test("the page of the installation is for operators only", async () => {
   const context = await browser.newContext({ storageState: ids.operator });
   const page = await context.newPage();
   await page.goto(`${service.base}/dashboard/installation`);
-  await page.getByRole("row").filter({ hasText: "store.url" }).getByText("answers").waitFor();
+  const store = page.getByRole("row").filter({ hasText: "store.url" });
+  await store.getByText("reachable", { exact: true }).waitFor();
   assert.ok(await page.getByRole("row").count() > 2, "a row for each shard");
   await page.getByRole("link", { name: "Installation" }).waitFor();
   const ann = await (await browser.newContext({ storageState: ids.state })).newPage();

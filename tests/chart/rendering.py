@@ -12,7 +12,7 @@ SNAPSHOT = "1.34.0"
 VERSIONS = [f"1.{minor}.0" for minor in range(28, 38)]
 # Kinds that are not built into Kubernetes, so it has no schemas for them.
 OTHERS = {"HTTPRoute", "PrometheusRule", "ServiceMonitor"}
-LEAST_SETS = 8
+MIN_SETS = 8
 
 
 def snapshot(objects, notes):
@@ -35,7 +35,7 @@ def snapshot(objects, notes):
 def check_snapshots(helm3, write):
     """Checks that both Helms render the snapshot of each set; `write` replaces the snapshots."""
     sets = value_sets()
-    if len(sets) < LEAST_SETS:
+    if len(sets) < MIN_SETS:
         yield f"only {len(sets)} value sets"
     for name, values in sets.items():
         # Helm 3 gets the version by an option and by a value; the value must take precedence.

@@ -172,7 +172,7 @@ impl World {
         let write = self.write();
         let set = self.process().sqlite.set_preference(&write, schedule, &new).await;
         assert_eq!(set.expect("set"), PreferenceSet::Done);
-        self.telling.insert(schedule);
+        self.alerting_schedules.insert(schedule);
     }
 
     /// Runs the notifier until it has nothing to do. An armed fault may stop it.
@@ -259,7 +259,7 @@ fn told_of(world: &World, job: &Job, received: &[&Delivery]) -> Option<String> {
     };
     let known = world.history.schedules.get(&job.schedule_id);
     let alive = known.is_some_and(|known| known.deleted.is_none());
-    let tells = world.telling.contains(&job.schedule_id);
+    let tells = world.alerting_schedules.contains(&job.schedule_id);
     let fits = match (ended, received) {
         (None, []) => true,
         (Some(kind), [one]) => tells && one.kind == kind,

@@ -68,7 +68,7 @@ enum End {
     /// The cluster tells the leader.
     ReceivedAlert,
     /// The leader hears nothing more, and its trust expires.
-    Unheard,
+    TrustExpired,
 }
 
 /// The leader that acts first after the terms have ended.
@@ -89,7 +89,7 @@ async fn leaders(world: &mut World) -> Vec<Option<String>> {
 
 /// Stops the first leader at the call that raises the epoch of one shard. It has taken over the
 /// other shards by then.
-async fn half_taken(world: &mut World) -> (Arc<Votes>, tokio::task::JoinHandle<Leader>) {
+async fn interrupt_takeover(world: &mut World) -> (Arc<Votes>, tokio::task::JoinHandle<Leader>) {
     let votes = Votes::none();
     votes.give(world, TRUST);
     let mut old = world.process().leader_in(votes.clone(), "old");
@@ -130,11 +130,11 @@ async fn case(seed: u64, end: End, first: First) {
     for _ in 0..8 {
         world.create_every_minute().await;
     }
-    let (old_votes, taking) = half_taken(&mut world).await;
+    let (old_votes, taking) = interrupt_takeover(&mut world).await;
     let votes = Votes::none();
     match end {
         End::ReceivedAlert => old_votes.end(),
-        End::Unheard => world.clock.advance(TRUST),
+        End::TrustExpired => world.clock.advance(TRUST),
     }
     votes.give(&world, TRUST);
     let mut new = world.process().leader_in(votes.clone(), "new");
@@ -180,7 +180,7 @@ async fn each_tick_once(world: &mut World) {
 #[tokio::test]
 async fn a_term_that_ends_while_shards_are_taken_over_loses_no_tick() {
     let mut seed = 0;
-    for end in [End::ReceivedAlert, End::Unheard] {
+    for end in [End::ReceivedAlert, End::TrustExpired] {
         for first in [First::Old, First::New] {
             seed += 1;
             case(seed, end, first).await;

@@ -86,7 +86,7 @@ async fn world(count: usize) -> World {
     for _ in 0..count {
         world.create_every_minute().await;
     }
-    world.lead_all().await;
+    world.lead_after_pauses().await;
     world
 }
 
@@ -138,7 +138,7 @@ async fn after_a_timeout_batches_are_smaller() {
     // The size of a batch does not depend on the free slots of an executor.
     let leader = world.process().leader_within(Plans::default());
     world.process().leader = Some(leader);
-    world.lead_all().await;
+    world.lead_after_pauses().await;
     let firings = world.process().firings.clone();
     world.clock.advance(to_next_minute(world.clock.now()));
     world.lead().await;

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use punctual::telemetry::metrics::{QueueOperation, StoreOperation};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -51,6 +52,13 @@ struct Armed {
 #[error("a fault of the simulation")]
 pub struct Faulted;
 
+/// Asserts that the store or the queue has this operation. A gate for another one would have no
+/// effect.
+fn assert_exists(operation: &str) {
+    let mut names = StoreOperation::NAMES.iter().chain(QueueOperation::NAMES);
+    assert!(names.any(|name| *name == operation), "there is no operation {operation}");
+}
+
 impl Gate {
     /// Lets `pass` operations through. The next one meets `fault`.
     pub fn arm(&self, pass: u64, fault: Fault) {
@@ -59,6 +67,7 @@ impl Gate {
 
     /// Makes the next call of an operation meet `fault`.
     pub fn arm_at(&self, operation: &'static str, fault: Fault) {
+        assert_exists(operation);
         *self.armed() = Some(Armed { operation: Some(operation), pass: 0, fault });
     }
 
@@ -69,6 +78,7 @@ impl Gate {
 
     /// Makes the next call of an operation wait until `release`.
     pub fn hold(&self, operation: &'static str) {
+        assert_exists(operation);
         self.hold.send_replace(Hold::Next(operation));
     }
 

@@ -13,7 +13,7 @@ use punctual::store::{NewSchedule, NewVersion, ScheduleStore};
 use crate::calendar::to_next_minute;
 use crate::gate::Fault;
 use crate::process::{SHARDS, run};
-use crate::world::{LONGEST_PAUSE, World};
+use crate::world::{MAX_PAUSE, World};
 
 /// The shard whose leader reaches the gate first.
 const SHARD: ShardId = ShardId(0);
@@ -60,7 +60,7 @@ pub fn schedule(shard: ShardId, n: u128, now: Timestamp, next_tick: Timestamp) -
 
 /// Creates a world with a schedule that is due at its tick, comes after many others, and was never
 /// hinted.
-async fn unheard() -> (World, ScheduleId, Timestamp) {
+async fn world_with_unhinted_schedule() -> (World, ScheduleId, Timestamp) {
     let mut world = World::new(7).await;
     let now = world.clock.now();
     let sqlite = world.process().sqlite.clone();
@@ -71,15 +71,15 @@ async fn unheard() -> (World, ScheduleId, Timestamp) {
     }
     world.lead().await;
     let tick = now.plus(to_next_minute(now));
-    let unheard = schedule(SHARD, MANY, now, tick);
-    let id = unheard.id;
-    sqlite.create_schedules(&world.write(), &[unheard], None).await.expect("created");
+    let unhinted = schedule(SHARD, MANY, now, tick);
+    let id = unhinted.id;
+    sqlite.create_schedules(&world.write(), &[unhinted], None).await.expect("created");
     (world, id, tick)
 }
 
 /// Returns `true` if that schedule fires.
 async fn fires(cause: Cause) -> bool {
-    let (mut world, id, tick) = unheard().await;
+    let (mut world, id, tick) = world_with_unhinted_schedule().await;
     match cause {
         Cause::None => {}
         Cause::Error => world.process().gate.arm_at("take_hints", Fault::AnswerLost),
@@ -90,7 +90,7 @@ async fn fires(cause: Cause) -> bool {
     }
     // The first run may fail. The second one completes the comparison.
     world.lead().await;
-    world.lead_all().await;
+    world.lead_after_pauses().await;
     world.clock.advance(to_next_minute(world.clock.now()));
     world.lead().await;
     world.next_tick(id).await > Some(tick)
@@ -105,7 +105,7 @@ async fn after_an_error_of_the_queue_all_is_compared_at_once() {
 
 #[tokio::test]
 async fn a_queue_that_fails_repeatedly_does_not_keep_the_comparison_from_its_end() {
-    let (mut world, id, tick) = unheard().await;
+    let (mut world, id, tick) = world_with_unhinted_schedule().await;
     let clock = world.clock.clone();
     clock.advance(to_next_minute(clock.now()));
     for failing in [true, false].repeat(10) {
@@ -114,7 +114,7 @@ async fn a_queue_that_fails_repeatedly_does_not_keep_the_comparison_from_its_end
         }
         let leader = world.process().leader.as_mut().expect("here");
         leader.run_once(clock.now()).await.expect("not all shards have failed");
-        clock.advance(LONGEST_PAUSE);
+        clock.advance(MAX_PAUSE);
     }
     assert!(world.next_tick(id).await > Some(tick), "it has been found");
 }
@@ -139,8 +139,8 @@ async fn hints_that_cannot_be_followed_are_taken_again() {
         }
         world.create_every_minute().await;
         world.process().gate.arm_at(failing, Fault::Refused);
-        match world.process().zombies.pop() {
-            Some(mut zombie) => run(&mut zombie, &world.clock).await.expect("not all fail"),
+        match world.process().deposed_leaders.pop() {
+            Some(mut deposed) => run(&mut deposed, &world.clock).await.expect("not all fail"),
             None => world.lead().await,
         }
         let id = world.history.alive()[0];
@@ -158,7 +158,7 @@ async fn hints_to_the_leader_before_are_not_lost_while_the_index_is_built() {
     let mut world = before_the_minute(11).await;
     let (clock, gate) = (world.clock.clone(), world.process().gate.clone());
     world.process().elect();
-    let mut old = world.process().zombies.pop().expect("it has led");
+    let mut old = world.process().deposed_leaders.pop().expect("it has led");
     let mut new = world.process().leader.take().expect("elected");
     gate.arm_at("adopt", Fault::Refused);
     gate.hold("rebuild");

@@ -14,10 +14,20 @@ use crate::replicas::{LEASE, REPLICAS, Replica};
 use crate::world::World;
 
 /// The time between two turns of the replicas.
-const BEAT: Duration = Duration::from_secs(2);
+const TURN_INTERVAL: Duration = Duration::from_secs(2);
 /// The number of turns after which all shards are led, whichever servers are away: a replica counts
 /// as cut off from etcd after 5 s, and a lease in the store lasts 10 s.
 const CALM: usize = 12;
+
+/// A change of the servers that the replicas reach.
+#[derive(Clone, Copy, Debug)]
+enum ReachabilityChange {
+    EtcdForAll { is_away: bool },
+    QueueForAll { is_away: bool },
+    EtcdForReplica { index: usize, is_away: bool },
+    QueueForReplica { index: usize, is_away: bool },
+    WipeEtcd,
+}
 
 impl World {
     /// Returns `true` if there are several replicas.
@@ -27,70 +37,83 @@ impl World {
 
     /// Draws a replica, if there are several.
     pub fn some_replica(&self) -> Option<usize> {
-        let place = usize::try_from(self.dice.below(REPLICAS as u64)).expect("small");
-        self.is_cluster().then_some(place)
+        let index = usize::try_from(self.decisions.below(REPLICAS as u64)).expect("small");
+        self.is_cluster().then_some(index)
     }
 
     /// Gives a replica a turn. An armed fault may stop it.
-    async fn turn(&mut self, place: usize) {
-        if self.gone == Some(place) {
+    async fn turn(&mut self, index: usize) {
+        if self.gone == Some(index) {
             return;
         }
         let gate = self.process().gate.clone();
-        let replica = &mut self.process().replicas[place];
+        let replica = &mut self.process().replicas[index];
         let ended = tokio::select! {
             ended = replica.run_loops() => Some(ended),
             () = gate.died() => None,
         };
         match ended {
-            Some(ended) => self.has_led(ended),
+            Some(ended) => self.record_lead_result(ended),
             None => self.restart().await,
         }
     }
 
     /// Gives one replica or all of them a turn, from a random one on.
-    pub async fn some_lead(&mut self) {
+    pub async fn lead_random_replicas(&mut self) {
         let first = self.some_replica().unwrap_or(0);
-        let count = if self.dice.percent(75) { REPLICAS } else { 1 };
-        for place in first..first + count {
-            self.turn(place % REPLICAS).await;
+        let count = if self.decisions.percent(75) { REPLICAS } else { 1 };
+        for index in first..first + count {
+            self.turn(index % REPLICAS).await;
         }
     }
 
-    /// Lets the replicas lead until all shards are led and no tick is due.
-    pub async fn lead_on(&mut self) {
+    /// Runs the replicas until all shards are led and no tick is due.
+    pub async fn lead_until_quiet(&mut self) {
         if !self.is_cluster() {
             return self.lead().await;
         }
         for _ in 0..CALM {
-            self.clock.advance(BEAT);
-            for place in 0..REPLICAS {
-                self.turn(place).await;
+            self.clock.advance(TURN_INTERVAL);
+            for index in 0..REPLICAS {
+                self.turn(index).await;
             }
         }
     }
 
     /// Gives random replicas turns, with short pauses.
-    pub async fn beats(&mut self) {
-        for _ in 0..self.dice.between(2, 6) {
-            self.clock.advance(Duration::from_millis(self.dice.between(200, 4_000)));
-            let place = self.some_replica().expect("a cluster");
-            self.turn(place).await;
+    pub async fn random_turns(&mut self) {
+        for _ in 0..self.decisions.between(2, 6) {
+            self.clock.advance(Duration::from_millis(self.decisions.between(200, 4_000)));
+            let index = self.some_replica().expect("a cluster");
+            self.turn(index).await;
         }
     }
 
-    /// Makes servers unreachable, or reachable again, for all replicas or for one of them.
+    /// Makes servers unreachable, or reachable again, for all replicas or for one of them, or wipes
+    /// etcd.
     pub fn change_reachability(&mut self) {
-        let place = self.some_replica().expect("a cluster");
-        let is_away = self.dice.percent(60);
-        let what = self.dice.below(8);
-        self.note(format_args!("{what} of {place}: {is_away}"));
-        match what {
-            0..=2 => self.set_etcd_away(is_away),
-            3 | 4 => self.set_queue_away(is_away),
-            5 => self.process().replicas[place].membership.cut_off(is_away),
-            6 => self.process().replicas[place].membership.queue.cut(is_away),
-            _ => self.outside.etcd.as_ref().expect("a cluster").wipe(),
+        let index = self.some_replica().expect("a cluster");
+        let is_away = self.decisions.percent(60);
+        let change = match self.decisions.below(8) {
+            0..=2 => ReachabilityChange::EtcdForAll { is_away },
+            3 | 4 => ReachabilityChange::QueueForAll { is_away },
+            5 => ReachabilityChange::EtcdForReplica { index, is_away },
+            6 => ReachabilityChange::QueueForReplica { index, is_away },
+            _ => ReachabilityChange::WipeEtcd,
+        };
+        self.note(format_args!("{change:?}"));
+        match change {
+            ReachabilityChange::EtcdForAll { is_away } => self.set_etcd_away(is_away),
+            ReachabilityChange::QueueForAll { is_away } => self.set_queue_away(is_away),
+            ReachabilityChange::EtcdForReplica { index, is_away } => {
+                self.process().replicas[index].membership.cut_off(is_away);
+            }
+            ReachabilityChange::QueueForReplica { index, is_away } => {
+                self.process().replicas[index].membership.queue.cut(is_away);
+            }
+            ReachabilityChange::WipeEtcd => {
+                self.outside.etcd.as_ref().expect("a cluster").wipe();
+            }
         }
     }
 
@@ -106,8 +129,8 @@ impl World {
 
     /// Lets a replica die, and another one start in its place. Its leases remain for a while.
     pub fn kill_replica(&mut self) {
-        let place = usize::try_from(self.dice.between(1, REPLICAS as u64 - 1)).expect("small");
-        self.process().replace(place);
+        let index = usize::try_from(self.decisions.between(1, REPLICAS as u64 - 1)).expect("small");
+        self.process().replace(index);
     }
 
     /// Ends all faults, except that the store may be the only server that is left, and that a
@@ -116,8 +139,8 @@ impl World {
         if !self.is_cluster() {
             return;
         }
-        let (etcd, queue) = (self.dice.percent(40), self.dice.percent(40));
-        let gone = usize::try_from(self.dice.below(REPLICAS as u64)).expect("small");
+        let (etcd, queue) = (self.decisions.percent(40), self.decisions.percent(40));
+        let gone = usize::try_from(self.decisions.below(REPLICAS as u64)).expect("small");
         self.gone = (gone > 0).then_some(gone);
         self.note(format_args!("etcd away: {etcd}, queue away: {queue}, gone: {gone}"));
         self.set_etcd_away(etcd);
@@ -131,25 +154,26 @@ impl World {
     /// wakes. It sleeps in the middle of firing or of taking over.
     pub async fn pause(&mut self) {
         let leaders = self.leaders().await;
-        let place = match leaders.is_empty() {
+        let index = match leaders.is_empty() {
             true => self.some_replica().expect("a cluster"),
-            false => *self.dice.pick(&leaders),
+            false => *self.decisions.pick(&leaders),
         };
-        let fires = firing(Some(place));
-        let call = *self.dice.pick(&[fires, fires, fires, "replace_leader", "raise_epoch", "due"]);
-        let turns = self.dice.between(0, CALM as u64);
-        self.pause_at(place, call, turns).await;
+        let fires = firing(Some(index));
+        let call =
+            *self.decisions.pick(&[fires, fires, fires, "replace_leader", "raise_epoch", "due"]);
+        let turns = self.decisions.between(0, CALM as u64);
+        self.pause_at(index, call, turns).await;
     }
 
     /// Lets a replica sleep at a call while the others have turns. Returns `true` if they have
     /// taken over all shards meanwhile.
-    async fn pause_at(&mut self, place: usize, call: &'static str, turns: u64) -> bool {
+    async fn pause_at(&mut self, index: usize, call: &'static str, turns: u64) -> bool {
         let gate = self.process().gate.clone();
         gate.disarm();
         self.settle().await;
         self.clock.advance(to_next_minute(self.clock.now()));
         let clock = self.clock.clone();
-        let mut leader = self.process().replicas[place].leader.take().expect("here");
+        let mut leader = self.process().replicas[index].leader.take().expect("here");
         gate.hold(call);
         let mut led = tokio::spawn(async move {
             let ended = run(&mut leader, &clock).await;
@@ -158,17 +182,17 @@ impl World {
         // The leader may have no reason for the call.
         let without_call = gate.reached_by(&mut led).await;
         let is_reached = without_call.is_none();
-        self.note(format_args!("replica {place} sleeps at {call}: {is_reached}"));
+        self.note(format_args!("replica {index} sleeps at {call}: {is_reached}"));
         if is_reached {
             for _ in 0..turns {
-                self.clock.advance(BEAT);
-                for other in (0..REPLICAS).filter(|other| *other != place) {
+                self.clock.advance(TURN_INTERVAL);
+                for other in (0..REPLICAS).filter(|other| *other != index) {
                     self.turn(other).await;
                 }
             }
         }
-        let fires = is_reached && call == firing(Some(place));
-        let is_replaced = fires && self.is_replaced(place).await;
+        let fires = is_reached && call == firing(Some(index));
+        let is_replaced = fires && self.is_replaced(index).await;
         let before = if is_replaced { self.ticked().await } else { Vec::new() };
         gate.release();
         let ended = match without_call {
@@ -176,11 +200,13 @@ impl World {
             None => led.await,
         };
         let (leader, ended) = ended.expect("the leader does not panic");
-        self.process().replicas[place].leader = Some(leader);
-        self.has_led(ended);
+        self.process().replicas[index].leader = Some(leader);
+        self.record_lead_result(ended);
         self.note(format_args!("it was replaced: {is_replaced}"));
         if is_replaced && self.ticked().await != before {
-            self.breaks("LEAD-1: a leader that was replaced while it slept has changed something");
+            self.record_violation(
+                "LEAD-1: a leader that was replaced while it slept has changed something",
+            );
         }
         is_replaced
     }
@@ -190,18 +216,18 @@ impl World {
         let (now, sqlite) = (self.clock.now(), self.process().sqlite.clone());
         let records = sqlite.shard_records(now).await.expect("read");
         let replicas = &self.process().replicas;
-        let place = |record: ShardRecord| {
+        let index = |record: ShardRecord| {
             let leader = record.leader?;
             replicas.iter().position(|replica| replica.name() == leader.replica)
         };
-        records.into_iter().filter_map(place).collect()
+        records.into_iter().filter_map(index).collect()
     }
 
     /// Returns `true` if other replicas lead all shards, and this one does not trust its terms.
-    async fn is_replaced(&mut self, place: usize) -> bool {
+    async fn is_replaced(&mut self, index: usize) -> bool {
         let leaders = self.leaders().await;
-        let is_trusting = self.process().replicas[place].is_trusting();
-        !is_trusting && leaders.len() == usize::from(SHARDS) && !leaders.contains(&place)
+        let is_trusting = self.process().replicas[index].is_trusting();
+        !is_trusting && leaders.len() == usize::from(SHARDS) && !leaders.contains(&index)
     }
 }
 
@@ -211,7 +237,7 @@ async fn cluster(seed: u64) -> World {
     for _ in 0..8 {
         world.create_every_minute().await;
     }
-    world.lead_on().await;
+    world.lead_until_quiet().await;
     world.none_is_due().await;
     assert_eq!(world.broken, [""; 0]);
     world
@@ -224,7 +250,7 @@ async fn two_minutes_without(world: &mut World, (etcd, queue): (bool, bool)) {
     world.gone = Some(2);
     for _ in 0..2 {
         world.clock.advance(to_next_minute(world.clock.now()));
-        world.lead_on().await;
+        world.lead_until_quiet().await;
         world.none_is_due().await;
     }
 }
@@ -266,9 +292,9 @@ async fn a_lost_answer_of_the_store_before_etcd_goes_away_leaves_no_shard_withou
     world.turn(0).await;
     world.set_etcd_away(true);
     world.clock.advance(LEASE);
-    world.lead_on().await;
+    world.lead_until_quiet().await;
     world.clock.advance(to_next_minute(world.clock.now()));
-    world.lead_on().await;
+    world.lead_until_quiet().await;
     world.none_is_due().await;
     assert_eq!(world.broken, [""; 0]);
 }
@@ -278,24 +304,24 @@ async fn a_lost_answer_of_the_store_before_etcd_goes_away_leaves_no_shard_withou
 async fn a_handover_that_ends_half_way_because_etcd_goes_away_leaves_no_shard_without_a_leader() {
     let mut world = cluster(25).await;
     world.gone = Some(2);
-    world.lead_on().await;
+    world.lead_until_quiet().await;
     world.gone = None;
-    let leads_two = |place: &usize, leaders: &[usize]| {
-        leaders.iter().filter(|leader| *leader == place).count() == 2
+    let leads_two = |index: &usize, leaders: &[usize]| {
+        leaders.iter().filter(|leader| *leader == index).count() == 2
     };
     let leaders = world.leaders().await;
-    let giver = (0..2).find(|place| leads_two(place, &leaders)).expect("it leads two of three");
+    let giver = (0..2).find(|index| leads_two(index, &leaders)).expect("it leads two of three");
     // The third replica joins again. Another one gives a shard to it, which it does not take yet.
     world.turn(2).await;
     world.turn(0).await;
     world.turn(1).await;
     world.set_etcd_away(true);
     // The others notice the outage first.
-    for place in [1 - giver, 2].repeat(3) {
-        world.clock.advance(BEAT / 2);
-        world.turn(place).await;
+    for index in [1 - giver, 2].repeat(3) {
+        world.clock.advance(TURN_INTERVAL / 2);
+        world.turn(index).await;
     }
-    world.lead_on().await;
+    world.lead_until_quiet().await;
     let terms = |replica: &Replica| replica.membership.context.cluster.terms().borrow().clone();
     let terms = world.process().replicas.iter().flat_map(terms);
     let led: BTreeSet<_> = terms.map(|(shard, _)| shard).collect();
@@ -326,7 +352,7 @@ async fn both_find_a_leader_dead(is_blind: bool) -> World {
     let taken: Vec<_> =
         world.process().replicas.iter_mut().map(|replica| replica.leader.take()).collect();
     for _ in 0..CALM {
-        world.clock.advance(BEAT);
+        world.clock.advance(TURN_INTERVAL);
         world.turn(0).await;
         world.turn(1).await;
     }

@@ -11,7 +11,7 @@ use punctual::domain::{JobId, Timestamp};
 use punctual::runtime::{Clock, Random, Worker};
 use punctual::scheduler::JobRescuer;
 use punctual::store::{
-    Claim, ClaimStore, Committed, Completion, CompletionResult, ExecutorId, JobStore, NewJob,
+    ClaimRequest, ClaimStore, Committed, Completion, CompletionResult, ExecutorId, JobStore, NewJob,
 };
 use tokio::time::timeout;
 
@@ -261,7 +261,7 @@ async fn lose_attempts(world: &mut World) -> JobId {
     }
     let (now, lease) = (clock.now(), Duration::from_secs(1));
     sqlite.renew(LOST, now.plus(lease), now).await.expect("begun");
-    let claims = sqlite.claim(&Claim { executor: LOST, now }, &ids).await.expect("claimed");
+    let claims = sqlite.claim(&ClaimRequest { executor: LOST, now }, &ids).await.expect("claimed");
     assert_eq!(claims.taken.len(), ids.len());
     lock(&rows.slow_jobs).insert(ids[17]);
     ids[17]

@@ -65,7 +65,7 @@ pub struct Process {
     /// `true` if that leader has taken over its shards.
     pub has_led: bool,
     /// Leaders that were replaced without knowing it.
-    pub zombies: Vec<Leader>,
+    pub deposed_leaders: Vec<Leader>,
     pub tasks: Tasks,
     pub context: SchedulerContext,
     random: Random,
@@ -79,8 +79,8 @@ fn client(clock: &Clock, tasks: &Tasks) -> outbound::Client {
     outbound::Client::new(settings, clock.clone(), tasks).expect("sound settings")
 }
 
-/// Creates the executor.
-fn executing(
+/// Starts the executor.
+fn start_executor(
     context: &SchedulerContext,
     client: &outbound::Client,
     random: &Random,
@@ -119,7 +119,7 @@ fn commands(
         tasks: tasks.clone(),
         shards: SHARDS,
         plans: Arc::default(),
-        runner: Some(Arc::new(executor.starter())),
+        handover: Some(Arc::new(executor.starter())),
     })
 }
 
@@ -131,12 +131,12 @@ fn memberships(
     with: (&Arc<Gate>, &Random, &Tasks),
 ) -> Vec<Membership> {
     let Some(etcd) = &outside.etcd else { return Vec::new() };
-    let join = |place| Membership::join(place, (etcd.clone(), shared.clone()), parts, with);
+    let join = |index| Membership::join(index, (etcd.clone(), shared.clone()), parts, with);
     (0..REPLICAS).map(join).collect()
 }
 
 /// Creates the channels and the notifier.
-fn telling(
+fn create_notifier(
     store: &SharedStore,
     client: &outbound::Client,
     clock: &Clock,
@@ -193,9 +193,9 @@ impl Process {
         let mut rescuer = JobRescuer::new(context.clone(), RETRY, random.clone(), true);
         run(&mut rescuer, clock).await.expect("rescued");
         let client = client(clock, &tasks);
-        let executor = executing(&context, &client, random, &tasks);
+        let executor = start_executor(&context, &client, random, &tasks);
         context.starter = Some(Arc::new(executor.starter()));
-        let (channels, notifier) = telling(&context.store, &client, clock, random, &tasks);
+        let (channels, notifier) = create_notifier(&context.store, &client, clock, random, &tasks);
         if let Some(first) = members.first_mut() {
             first.context.starter = context.starter.clone();
         }
@@ -219,7 +219,7 @@ impl Process {
             shared,
             outside: outside.clone(),
             has_led: false,
-            zombies: Vec::new(),
+            deposed_leaders: Vec::new(),
             tasks,
             context,
             random: random.clone(),
@@ -241,22 +241,22 @@ impl Process {
     }
 
     /// Returns the leader of a replica of the cluster, or of the single replica.
-    pub fn leader_of(&mut self, place: Option<usize>) -> &mut Option<Leader> {
-        match place {
-            Some(place) => &mut self.replicas[place].leader,
+    pub fn leader_of(&mut self, index: Option<usize>) -> &mut Option<Leader> {
+        match index {
+            Some(index) => &mut self.replicas[index].leader,
             None => &mut self.leader,
         }
     }
 
     /// Lets a replica of a cluster die at once, and another one start in its place. The executor is
     /// not affected, so this cannot be the first replica.
-    pub fn replace(&mut self, place: usize) {
+    pub fn replace(&mut self, index: usize) {
         let Some(etcd) = &self.outside.etcd else { return };
         let parts = SchedulerContext { starter: None, ..self.context.clone() };
         let servers = (etcd.clone(), self.shared.clone());
         let with = (&self.gate, &self.random, &self.tasks);
-        let member = Membership::join(place, servers, &parts, with);
-        self.replicas[place] = Replica::new(member, &self.random);
+        let member = Membership::join(index, servers, &parts, with);
+        self.replicas[index] = Replica::new(member, &self.random);
     }
 
     /// Returns `true` if no ticket that may start by `now` waits where the executor takes it, and
@@ -275,7 +275,7 @@ impl Process {
         let leader = self.leader_in(Arc::new(SingleNode::new("successor", SHARDS)), "successor");
         let old = self.leader.replace(leader);
         if std::mem::take(&mut self.has_led) {
-            self.zombies.extend(old);
+            self.deposed_leaders.extend(old);
         }
     }
 

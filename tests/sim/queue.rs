@@ -155,7 +155,7 @@ impl Queue for GatedQueue {
         let taken = gated!(self.take(now, room), hidden: (Vec::new(), None));
         self.is_mute.store(taken.is_err(), Ordering::Relaxed);
         if taken.is_err() {
-            self.shared.has_failed_to_give();
+            self.shared.record_failed_take();
         }
         taken
     }

@@ -42,12 +42,12 @@ impl RecordedQueue {
     /// Pushes old tickets again: of waiting, running or long finished jobs.
     pub async fn repeat(&self, pick: impl Fn(usize) -> Vec<usize>) {
         let known = self.watch().known.clone();
-        let again: Vec<_> = pick(known.len()).into_iter().map(|place| known[place]).collect();
+        let again: Vec<_> = pick(known.len()).into_iter().map(|index| known[index]).collect();
         self.inner.push(&again).await.expect("memory does not fail");
     }
 
-    /// Takes note that a take has failed. It returned nothing.
-    pub fn has_failed_to_give(&self) {
+    /// Records that a take has failed. It returned nothing.
+    pub fn record_failed_take(&self) {
         self.watch().taker_rests = true;
     }
 

@@ -96,7 +96,7 @@ impl Etcd {
         }
         trust.renew(now + LEASE.mul_f64(0.8));
         let members: Vec<&str> = state.leases.keys().map(String::as_str).collect();
-        let owners = owners(&members, SHARDS).into_iter().map(|place| members[place] == name);
+        let owners = owners(&members, SHARDS).into_iter().map(|index| members[index] == name);
         let is_own: Vec<bool> = owners.collect();
         let is_own = |shard: &ShardId| is_own[usize::from(shard.0)];
         trust.hold(state.held_by(name).filter(is_own).collect());
@@ -106,7 +106,7 @@ impl Etcd {
         }
         trust.hold(state.held_by(name).collect());
         let others = state.holders.iter().filter(|(_, holder)| *holder != name);
-        trust.follow(others.map(|(shard, holder)| (*shard, holder.as_str())));
+        trust.record_holders(others.map(|(shard, holder)| (*shard, holder.as_str())));
     }
 
     fn state(&self) -> MutexGuard<'_, EtcdState> {
@@ -128,7 +128,7 @@ impl Cluster for Seat {
     }
 
     fn is_trusted(&self) -> bool {
-        self.0.is_there()
+        self.0.is_trusted_now()
     }
 
     fn replace(&self, replacements: Vec<Replacement>) {
@@ -140,7 +140,7 @@ impl Cluster for Seat {
     }
 }
 
-/// A replica's place in the cluster.
+/// A replica's membership.
 pub struct Membership {
     /// The dependencies of the replica's loops.
     pub context: SchedulerContext,
@@ -155,10 +155,10 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Joins as replica number `place`. The first one takes tickets. `parts` have the store and the
+    /// Joins as replica number `index`. The first one takes tickets. `parts` have the store and the
     /// clock.
     pub fn join(
-        place: usize,
+        index: usize,
         (etcd, shared): (Arc<Etcd>, Arc<RecordedQueue>),
         parts: &SchedulerContext,
         (gate, random, tasks): (&Arc<Gate>, &Random, &Tasks),
@@ -167,11 +167,11 @@ impl Membership {
         let own = Arc::<RecordedQueue>::default();
         let clock = parts.clock.clone();
         let seat = Arc::new(Seat(Trust::new(clock.clone())));
-        let fallback = FallbackQueue::start(queue.clone(), own.clone(), place == 0, clock, tasks);
+        let fallback = FallbackQueue::start(queue.clone(), own.clone(), index == 0, clock, tasks);
         let context = SchedulerContext {
             queue: Arc::new(fallback),
             cluster: seat.clone(),
-            replica: format!("r{place}-{:08x}", random.bits() & 0xffff_ffff),
+            replica: format!("r{index}-{:08x}", random.bits() & 0xffff_ffff),
             others_lack_queue: Arc::default(),
             ..parts.clone()
         };

@@ -60,7 +60,7 @@ async fn a_shard_that_fails_rests_and_holds_up_no_other() {
         world.lead().await;
         assert_eq!(fired(&mut world, &schedules).await, schedules.len() - 1);
     }
-    world.lead_all().await;
+    world.lead_after_pauses().await;
     assert_eq!(fired(&mut world, &schedules).await, schedules.len());
 }
 

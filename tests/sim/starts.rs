@@ -18,7 +18,7 @@ use crate::process::CLAIM_TIME;
 use crate::world::{World, live_for};
 
 /// The timeout, in real time, for the end of a job.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Creates a world at the tick of a schedule whose jobs have one attempt. Also returns the job of
 /// that tick.
@@ -53,7 +53,7 @@ async fn ended(world: &mut World, id: JobId) -> Job {
             }
         }
     };
-    timeout(PATIENCE, ends).await.expect("it ends")
+    timeout(TIMEOUT, ends).await.expect("it ends")
 }
 
 /// Asserts that the job had one attempt. It was sent, although the connection was refused.
@@ -92,7 +92,7 @@ async fn a_stop_does_not_abandon_what_a_lost_answer_has_brought() {
     world.lead().await;
     let process = world.process();
     process.tasks.begin_stop();
-    let stop = timeout(PATIENCE, process.executor.stop(CLAIM_TIME));
+    let stop = timeout(TIMEOUT, process.executor.stop(CLAIM_TIME));
     assert!(stop.await.expect("time stands still"), "nothing is left");
     assert_sent_once(&job(&mut world, id).await);
 }

@@ -31,11 +31,11 @@ pub enum Step {
     Repeat,
     Crash,
     Elect,
-    Zombie,
+    RunDeposedLeaders,
     Race,
-    Crossing,
+    OverlapEvents,
     Arm,
-    Beats,
+    RandomTurns,
     ChangeReachability,
     KillReplica,
     Pause,
@@ -60,20 +60,24 @@ const STEPS: &[(u64, Step)] = &[
     (6, Step::Repeat),
     (4, Step::Crash),
     (8, Step::Race),
-    (6, Step::Crossing),
+    (6, Step::OverlapEvents),
     (12, Step::Arm),
 ];
 /// The further steps of a single replica.
-const ALONE: &[(u64, Step)] = &[(3, Step::Elect), (4, Step::Zombie)];
+const ALONE: &[(u64, Step)] = &[(3, Step::Elect), (4, Step::RunDeposedLeaders)];
 /// The further steps of a cluster.
-const CLUSTER: &[(u64, Step)] =
-    &[(6, Step::Beats), (8, Step::ChangeReachability), (2, Step::KillReplica), (4, Step::Pause)];
+const CLUSTER: &[(u64, Step)] = &[
+    (6, Step::RandomTurns),
+    (8, Step::ChangeReachability),
+    (2, Step::KillReplica),
+    (4, Step::Pause),
+];
 
 impl World {
     /// Draws the next step and executes it.
     pub async fn step(&mut self) {
         let further = if self.is_cluster() { CLUSTER } else { ALONE };
-        let step = self.dice.weighted(&[STEPS, further].concat());
+        let step = self.decisions.weighted(&[STEPS, further].concat());
         self.note(format_args!("{step:?}"));
         match step {
             Step::Create => self.create().await,
@@ -86,24 +90,24 @@ impl World {
             Step::Lead => self.lead().await,
             Step::RescueJobs => self.rescue_jobs().await,
             Step::Notify => self.notify().await,
-            Step::Moment => self.advance(Duration::from_millis(self.dice.between(1, 5_000))),
+            Step::Moment => self.advance(Duration::from_millis(self.decisions.between(1, 5_000))),
             Step::Minute => self.minute().await,
             Step::Outage => self.outage().await,
             Step::Wipe => self.process().queue.wipe(),
             Step::Repeat => self.repeat().await,
             Step::Crash => self.restart().await,
             Step::Elect => self.process().elect(),
-            Step::Zombie => self.zombie().await,
+            Step::RunDeposedLeaders => self.run_deposed_leaders().await,
             Step::Race => self.race().await,
-            Step::Crossing => self.crossing().await,
+            Step::OverlapEvents => self.overlap_events().await,
             Step::Arm => self.arm(),
-            Step::Beats => self.beats().await,
+            Step::RandomTurns => self.random_turns().await,
             Step::ChangeReachability => self.change_reachability(),
             Step::KillReplica => self.kill_replica(),
             Step::Pause => self.pause().await,
         }
         // Without this, work in progress continues during the next steps.
-        if self.dice.percent(80) {
+        if self.decisions.percent(80) {
             self.settle().await;
         }
     }
@@ -114,42 +118,42 @@ impl World {
 
     /// Advances to a full minute, sometimes a little past it, and usually runs the leader.
     async fn minute(&mut self) {
-        let extra = *self.dice.pick(&[0, 0, 1, 700, 1_500, 61_000]);
+        let extra = *self.decisions.pick(&[0, 0, 1, 700, 1_500, 61_000]);
         let until = to_next_minute(self.clock.now()) + Duration::from_millis(extra);
         self.advance(until);
-        if self.dice.percent(85) {
+        if self.decisions.percent(85) {
             self.lead().await;
         }
     }
 
     /// Advances by minutes or days without a leader.
     async fn outage(&mut self) {
-        let minutes = *self.dice.pick(&[2, 5, 20, 130, 3_000]);
-        self.advance(Duration::from_secs(minutes * 60 + self.dice.below(60)));
+        let minutes = *self.decisions.pick(&[2, 5, 20, 130, 3_000]);
+        self.advance(Duration::from_secs(minutes * 60 + self.decisions.below(60)));
     }
 
     /// LEAD-1: a replaced leader changes nothing, even if it reaches the due ticks first.
-    async fn zombie(&mut self) {
+    async fn run_deposed_leaders(&mut self) {
         self.process().gate.disarm();
         // The new leader must have taken over.
-        self.lead_all().await;
-        if self.process().zombies.is_empty() {
+        self.lead_after_pauses().await;
+        if self.process().deposed_leaders.is_empty() {
             return;
         }
         self.advance(to_next_minute(self.clock.now()));
         self.settle().await;
         let before = self.ticked().await;
         let clock = self.clock.clone();
-        let zombies = std::mem::take(&mut self.process().zombies);
-        for mut zombie in zombies {
+        let deposed_leaders = std::mem::take(&mut self.process().deposed_leaders);
+        for mut deposed in deposed_leaders {
             // Twice: the first run may only detect that the index belongs to another leader.
             for _ in 0..2 {
-                run(&mut zombie, &clock).await.expect("no fault is armed");
+                run(&mut deposed, &clock).await.expect("no fault is armed");
             }
-            self.process().zombies.push(zombie);
+            self.process().deposed_leaders.push(deposed);
         }
         if self.ticked().await != before {
-            self.breaks("LEAD-1: a leader that was replaced has changed something");
+            self.record_violation("LEAD-1: a leader that was replaced has changed something");
         }
         self.lead().await;
     }
@@ -167,9 +171,9 @@ impl World {
     /// Pushes tickets again: the newest ones, and random old ones.
     async fn repeat(&mut self) {
         let queue = self.process().queue.clone();
-        let dice = &self.dice;
+        let decisions = &self.decisions;
         let newest = |known: usize| known.saturating_sub(5)..known;
-        let any = |known: usize| usize::try_from(dice.below(known as u64)).expect("an index");
+        let any = |known: usize| usize::try_from(decisions.below(known as u64)).expect("an index");
         let pick = |known| match known {
             0 => Vec::new(),
             _ => newest(known).chain((0..10).map(|_| any(known))).collect(),
@@ -179,7 +183,7 @@ impl World {
 
     fn arm(&mut self) {
         let faults = [Fault::Refused, Fault::AnswerLost, Fault::Dies, Fault::DiesAfter];
-        let (pass, fault) = (self.dice.below(10), *self.dice.pick(&faults));
+        let (pass, fault) = (self.decisions.below(10), *self.decisions.pick(&faults));
         self.note(format_args!("after {pass} operations: {fault:?}"));
         self.process().gate.arm(pass, fault);
     }
@@ -191,7 +195,7 @@ impl World {
             let is_enabled = self.history.schedules[&id].wish.is_enabled;
             let now = self.clock.now();
             if is_enabled != tick.is_some_and(|tick| tick > now) {
-                self.breaks(format_args!(
+                self.record_violation(format_args!(
                     "TICK-2: {id} (enabled: {is_enabled}) is due at {tick:?}"
                 ));
             }
@@ -201,21 +205,21 @@ impl World {
     /// Ends all faults and continues until all jobs are finished (JOB-3).
     pub async fn heal(&mut self) {
         self.process().gate.disarm();
-        self.process().zombies.clear();
+        self.process().deposed_leaders.clear();
         self.note("heals");
         self.end_faults();
         self.settle().await;
-        self.lead_all().await;
+        self.lead_after_pauses().await;
         self.none_is_due().await;
         // The comparison of the leader repairs a lost hint, and a new index replaces a lost queue.
-        self.create_unheard().await;
+        self.create_unhinted().await;
         self.process().gate.disarm();
         for is_wiped in [false, true] {
             self.advance(Duration::from_secs(61));
             if is_wiped {
                 self.process().queue.wipe();
             }
-            self.lead_on().await;
+            self.lead_until_quiet().await;
             self.none_is_due().await;
         }
         self.disable_all().await;
@@ -231,7 +235,7 @@ impl World {
         let unfinished = |status| !matches!(status, JobStatus::Success | JobStatus::Failed);
         let jobs = self.jobs().await;
         let left: Vec<_> = jobs.iter().filter(|job| unfinished(job.status)).take(3).collect();
-        self.breaks(format_args!("JOB-3: jobs never finish, such as {left:?}"));
+        self.record_violation(format_args!("JOB-3: jobs never finish, such as {left:?}"));
     }
 }
 
@@ -246,7 +250,7 @@ impl World {
             }
             self.advance(Duration::from_secs(11));
         }
-        self.breaks("ALERT-1: alerts never become final");
+        self.record_violation("ALERT-1: alerts never become final");
     }
 }
 

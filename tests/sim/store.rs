@@ -22,16 +22,17 @@ use punctual::domain::{
 };
 use punctual::store::{
     Account, AccountStore, AccountUsage, AuditContext, AuditPage, AuditQuery, AuditStore,
-    Cancelled, Candidate, Claim, ClaimStore, Claims, Committed, Completion, CreationResult,
-    DeletedAccount, DeletedPlace, DeletionStore, DueEntry, ErasureResult, ExecutorId, Fence, Fired,
-    Firing, FiringStore, GrantedJobs, HeldClaim, HourStore, IdempotencyStore, JobGrants, JobPage,
-    JobQuery, JobStore, JobsToAbort, KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret,
-    Leadership, LeadershipStore, NewJob, NewKey, NewSchedule, NewSecret, PrunedRows, QuotaStore,
-    RecurrenceCount, ReplicaLease, Resealed, Reservation, Reserved, Result, RetryResult, Rotation,
-    RotationResult, ScheduleChangeResult, SchedulePage, ScheduleQuery, ScheduleState,
-    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
-    SkipPlace, SkipQuery, StoreError, StoreErrorKind, StoredMonth, StoredSkip, StoredVersion,
-    TriggerResult, UpkeepStore, VersionPage, WaitingJobs, WantedJobs, WriteContext,
+    Cancelled, Candidate, ClaimRequest, ClaimStore, ClaimedJobs, Committed, Completion,
+    CreationResult, DeletedAccount, DeletedPosition, DeletionStore, DueEntry, ErasureResult,
+    ExecutorId, Fence, Fired, Firing, FiringStore, GrantedJobs, HourStore, IdempotencyStore,
+    JobGrants, JobPage, JobQuery, JobStore, JobsToAbort, KeyCreated, KeyProof, KeyUse, KnownKey,
+    KnownSecret, Leadership, LeadershipStore, NewJob, NewKey, NewSchedule, NewSecret, PrunedRows,
+    QuotaStore, RecordedAttempt, RecurrenceCount, ReplicaLease, Resealed, Reservation, Reserved,
+    Result, RetryResult, Rotation, RotationResult, ScheduleChangeResult, SchedulePage,
+    ScheduleQuery, ScheduleState, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SigningStore, SkipPage, SkipPosition, SkipQuery, StoreError, StoreErrorKind,
+    StoredMonth, StoredSkip, StoredVersion, TriggerResult, UpkeepStore, VersionPage, WaitingJobs,
+    WantedJobs, WriteContext,
 };
 use punctual::store::{
     AccountMember, Invitation, JoinedAccount, MemberChange, MemberChanged, Membership,
@@ -42,7 +43,7 @@ use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
     NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, RelayResult,
-    StoredChannel, StoredPreference, TryAllowed, TryEnd,
+    StoredChannel, StoredPreference, TestAllowance, TryEnd,
 };
 use punctual::store::{Identity, IdentityLink, IdentityStore};
 
@@ -154,9 +155,9 @@ gated! { FiringStore:
         async fn fire_and_claim(
             &self,
             fences: &[Fence],
-            claim: &Claim,
+            claim: &ClaimRequest,
             firings: &[Firing],
-        ) -> Result<(Fired, Claims)> {
+        ) -> Result<(Fired, ClaimedJobs)> {
             let fire = async {
                 self.firings.check("fire_and_claim", firings)?;
                 self.inner.fire_and_claim(fences, claim, firings).await
@@ -169,8 +170,8 @@ gated! { FiringStore:
 }
 
 gated! { ClaimStore:
-    fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
-    fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
+    fn claim(&self, claim: &ClaimRequest, jobs: &[JobId]) -> ClaimedJobs;
+    fn recall(&self, claim: &ClaimRequest, jobs: &[JobId]) -> ClaimedJobs;
     fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
     fn aborts(&self) -> JobsToAbort;
     fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
@@ -179,8 +180,8 @@ gated! { ClaimStore:
         before: Timestamp,
         after: Option<AccountId>
     ) -> (Vec<Ticket>, Option<AccountId>);
-    fn expired(&self, before: Timestamp, limit: u32) -> Vec<HeldClaim>;
-    fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<HeldClaim>;
+    fn expired(&self, before: Timestamp, limit: u32) -> Vec<RecordedAttempt>;
+    fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<RecordedAttempt>;
     {
         async fn commit(
             &self,
@@ -322,12 +323,12 @@ gated! { LeadershipStore:
 gated! { DeletionStore:
     fn versions(&self, account: AccountId, after: Option<VersionId>, limit: u32)
         -> Vec<StoredVersion>;
-    fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
+    fn skips_of(&self, account: AccountId, after: Option<SkipPosition>, limit: u32)
         -> Vec<StoredSkip>;
     fn months(&self, account: AccountId) -> Vec<StoredMonth>;
     fn delete_account(&self, write: &WriteContext) -> bool;
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
-    fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
+    fn accounts_to_erase(&self, after: Option<DeletedPosition>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> ErasureResult;
 }
@@ -340,7 +341,7 @@ gated! { ChannelStore:
     fn change_channel(&self, write: &WriteContext, id: ChannelId, revision: i64, change: &ChannelChange)
         -> ChannelChanged;
     fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> bool;
-    fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TryAllowed;
+    fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TestAllowance;
     fn verify_channel(&self, write: &WriteContext, id: ChannelId, revision: i64,
         config: Option<&ChannelConfig>) -> ChannelChanged;
     fn unverify_channel(&self, write: &WriteContext, id: ChannelId, trouble: &str) -> bool;

@@ -51,42 +51,42 @@ impl World {
     }
 
     fn recurrence(&self) -> Recurrence {
-        let dice = &self.dice;
-        let number = |end| i64::try_from(dice.below(end)).expect("small");
-        let rhythm = match dice.below(10) {
+        let decisions = &self.decisions;
+        let number = |end| i64::try_from(decisions.below(end)).expect("small");
+        let rhythm = match decisions.below(10) {
             0..4 => Rhythm::EveryMinute,
-            4..7 => Rhythm::EveryMinutes(*dice.pick(&[2, 3, 5, 7, 15])),
+            4..7 => Rhythm::EveryMinutes(*decisions.pick(&[2, 3, 5, 7, 15])),
             7..9 => Rhythm::Hourly(number(60)),
             _ => Rhythm::Daily(number(24), number(60)),
         };
-        Recurrence { rhythm, zone: *dice.pick(ZONES) }
+        Recurrence { rhythm, zone: *decisions.pick(ZONES) }
     }
 
     fn request(&self) -> RequestWish {
-        let dice = &self.dice;
+        let decisions = &self.decisions;
         RequestWish {
             tag: format!("v{}", self.trace.len()),
-            expected: dice.percent(15).then(|| *dice.pick(&[200, 404, 500])),
-            max_retries: *dice.pick(&[1, 2, 3, 4]),
-            timeout_seconds: *dice.pick(&[5, 30, 60]),
+            expected: decisions.percent(15).then(|| *decisions.pick(&[200, 404, 500])),
+            max_retries: *decisions.pick(&[1, 2, 3, 4]),
+            timeout_seconds: *decisions.pick(&[5, 30, 60]),
         }
     }
 
     fn wish(&self) -> Wish {
-        let dice = &self.dice;
+        let decisions = &self.decisions;
         Wish {
             name: format!("s{}", self.trace.len()),
             recurrence: self.recurrence(),
-            is_enabled: dice.percent(85),
-            overlap: *dice.pick(OVERLAPS),
-            catch_up: *dice.pick(CATCH_UPS),
+            is_enabled: decisions.percent(85),
+            overlap: *decisions.pick(OVERLAPS),
+            catch_up: *decisions.pick(CATCH_UPS),
             request: self.request(),
         }
     }
 
     fn some_schedule(&self) -> Option<ScheduleId> {
         let alive = self.history.alive();
-        (!alive.is_empty()).then(|| *self.dice.pick(&alive))
+        (!alive.is_empty()).then(|| *self.decisions.pick(&alive))
     }
 
     async fn stored(&mut self, id: ScheduleId) -> Option<Schedule> {
@@ -122,7 +122,7 @@ impl World {
     }
 
     /// Creates a schedule without a hint to the leader.
-    pub async fn create_unheard(&mut self) {
+    pub async fn create_unhinted(&mut self) {
         let wish = self.every_minute();
         // The operation after the write is the hint.
         self.process().gate.arm(1, Fault::Refused);
@@ -142,7 +142,7 @@ impl World {
         let Some(id) = found else { return };
         let stored = self.stored(id).await;
         if stored.is_none_or(|stored| !wish.is(&stored)) {
-            self.breaks(format_args!("{id} was created otherwise than {wish:?}"));
+            self.record_violation(format_args!("{id} was created otherwise than {wish:?}"));
         }
         self.note(format_args!("created {id} {wish:?}"));
         self.history.schedules.insert(id, KnownSchedule::new(wish, now));
@@ -174,17 +174,17 @@ impl World {
 
     pub async fn change_one(&mut self, id: ScheduleId) {
         let mut wish = self.history.schedules[&id].wish.clone();
-        match self.dice.below(4) {
+        match self.decisions.below(4) {
             0 => wish.recurrence = self.recurrence(),
             1 => wish.request = self.request(),
-            2 => wish.overlap = *self.dice.pick(OVERLAPS),
+            2 => wish.overlap = *self.decisions.pick(OVERLAPS),
             _ => {
-                wish.catch_up = *self.dice.pick(CATCH_UPS);
+                wish.catch_up = *self.decisions.pick(CATCH_UPS);
                 wish.recurrence = self.recurrence();
                 wish.request = self.request();
             }
         }
-        self.become_as(id, wish).await;
+        self.apply(id, wish).await;
     }
 
     pub async fn toggle(&mut self) {
@@ -196,18 +196,20 @@ impl World {
     pub async fn toggle_one(&mut self, id: ScheduleId) {
         let mut wish = self.history.schedules[&id].wish.clone();
         wish.is_enabled = !wish.is_enabled;
-        self.become_as(id, wish).await;
+        self.apply(id, wish).await;
     }
 
     pub async fn disable_all(&mut self) {
         for id in self.history.alive() {
             let mut wish = self.history.schedules[&id].wish.clone();
             wish.is_enabled = false;
-            self.become_as(id, wish).await;
+            self.apply(id, wish).await;
         }
     }
 
-    async fn become_as(&mut self, id: ScheduleId, wish: Wish) {
+    /// Updates a schedule, and requires that it is stored as `wish` says. If the response is lost,
+    /// it may also be unchanged.
+    async fn apply(&mut self, id: ScheduleId, wish: Wish) {
         let (now, account, fields) = (self.clock.now(), self.account, self.fields(&wish));
         let answer = self
             .command(
@@ -216,14 +218,14 @@ impl World {
             .await;
         let lost = answer.is_none();
         if let Some(Err(error)) = answer {
-            self.breaks(format_args!("{id} could not be changed: {error}"));
+            self.record_violation(format_args!("{id} could not be changed: {error}"));
             return;
         }
         let stored = self.stored(id).await.expect("not deleted");
         let old = self.history.schedules[&id].wish.clone();
         let took_effect = wish.is(&stored);
         if !(took_effect || lost && old.is(&stored)) {
-            self.breaks(format_args!("{id} is {stored:?}, neither {old:?} nor {wish:?}"));
+            self.record_violation(format_args!("{id} is {stored:?}, neither {old:?} nor {wish:?}"));
         }
         if took_effect {
             self.note(format_args!("{id} is now {wish:?}"));
@@ -245,7 +247,7 @@ impl World {
             .await;
         let gone = self.stored(id).await.is_none();
         if answer.is_some_and(|answer| answer.is_err() || !gone) {
-            self.breaks(format_args!("{id} could not be deleted"));
+            self.record_violation(format_args!("{id} could not be deleted"));
         }
         if !gone {
             return;
@@ -256,7 +258,7 @@ impl World {
             jobs.iter().filter(|job| job.schedule_id == id).map(|job| job.id).collect();
         for job in jobs.iter().filter(|job| job.schedule_id == id) {
             if job.status == JobStatus::Pending {
-                self.breaks(format_args!(
+                self.record_violation(format_args!(
                     "TICK-4: {} waits though its schedule is deleted",
                     job.id
                 ));
@@ -271,7 +273,7 @@ impl World {
         let answer = self
             .command(|all| async move { all.trigger(account, Author::SERVICE.into(), id).await })
             .await;
-        self.promise(answer).await;
+        self.record_created_job(answer).await;
     }
 
     pub async fn retry(&mut self) {
@@ -283,18 +285,18 @@ impl World {
         if finished.is_empty() {
             return;
         }
-        let (account, of) = (self.account, *self.dice.pick(&finished));
+        let (account, of) = (self.account, *self.decisions.pick(&finished));
         let answer = self
             .command(|all| async move { all.retry_job(account, Author::SERVICE.into(), of).await })
             .await;
-        self.promise(answer).await;
+        self.record_created_job(answer).await;
     }
 
     /// Records the job id that a command returned. The job must exist at once.
-    async fn promise(&mut self, answer: Option<Result<JobId, CommandError>>) {
+    async fn record_created_job(&mut self, answer: Option<Result<JobId, CommandError>>) {
         match answer {
             None => self.history.unanswered += 1,
-            Some(Err(error)) => self.breaks(format_args!("no job was made: {error}")),
+            Some(Err(error)) => self.record_violation(format_args!("no job was made: {error}")),
             Some(Ok(job)) => {
                 self.note(format_args!("promised {job}"));
                 self.history.promised.push(job);
@@ -310,14 +312,16 @@ impl World {
         if open.is_empty() {
             return;
         }
-        let (account, id) = (self.account, *self.dice.pick(&open));
+        let (account, id) = (self.account, *self.decisions.pick(&open));
         let answer = self
             .command(|all| async move { all.cancel_job(account, Author::SERVICE.into(), id).await })
             .await;
         match answer {
             // The job may have finished in the meantime.
             Some(Err(CommandError::JobFinished)) => {}
-            Some(Err(error)) => self.breaks(format_args!("{id} could not be cancelled: {error}")),
+            Some(Err(error)) => {
+                self.record_violation(format_args!("{id} could not be cancelled: {error}"));
+            }
             Some(Ok(_)) => {
                 self.note(format_args!("cancelled {id}"));
                 let now = self.clock.now();

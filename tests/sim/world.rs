@@ -17,29 +17,29 @@ use punctual::store::{
 use tempfile::TempDir;
 
 use crate::alerts::Receiver;
-use crate::dice::Dice;
 use crate::history::History;
 use crate::process::{Outside, Process, run};
 use crate::replicas::Etcd;
+use crate::seeded_random::SeededRandom;
 use crate::target::Target;
 
 /// The timeout, in real time, for the service to settle.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The longest pause of a shard that could not be served.
-pub const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+pub const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// The state of a run.
 pub struct World {
     pub seed: u64,
-    pub dice: Dice,
+    pub decisions: SeededRandom,
     pub clock: Clock,
     pub target: Target,
     pub receiver: Receiver,
     /// The channel that all schedules alert.
     pub channel: Option<ChannelId>,
     /// The schedules with a preference for that channel.
-    pub telling: HashSet<ScheduleId>,
+    pub alerting_schedules: HashSet<ScheduleId>,
     pub account: AccountId,
     pub history: History,
     /// A readable log of all steps.
@@ -70,18 +70,18 @@ impl World {
     }
 
     async fn begin(seed: u64, etcd: impl FnOnce(&Clock) -> Option<Arc<Etcd>>) -> Self {
-        let dice = Dice::new(seed);
-        let minutes = i64::try_from(dice.below(1_000_000)).expect("small");
+        let decisions = SeededRandom::new(seed);
+        let minutes = i64::try_from(decisions.below(1_000_000)).expect("small");
         let start = 1_900_000_000_000 + minutes * 60_000 + 12_345;
         let clock = Clock::manual(Timestamp::from_millis(start));
         let target = Target::start(seed, clock.clone()).await;
         let mut world = Self {
             seed,
-            dice,
+            decisions,
             target,
             receiver: Receiver::start(seed).await,
             channel: None,
-            telling: HashSet::new(),
+            alerting_schedules: HashSet::new(),
             account: AccountId::new(clock.now(), 1),
             history: History::default(),
             trace: Vec::new(),
@@ -124,7 +124,7 @@ impl World {
         self.trace.push(format!("{} {what}", self.clock.now()));
     }
 
-    pub fn breaks(&mut self, what: impl std::fmt::Display) {
+    pub fn record_violation(&mut self, what: impl std::fmt::Display) {
         self.note(format_args!("BROKEN {what}"));
         self.broken.push(what.to_string());
     }
@@ -139,7 +139,7 @@ impl World {
     pub async fn restart(&mut self) {
         if let Some(process) = self.process.take() {
             if process.tasks.has_failed() {
-                self.breaks("a task that the service needs has panicked");
+                self.record_violation("a task that the service needs has panicked");
             }
             process.crash().await;
         }
@@ -151,7 +151,7 @@ impl World {
     /// some replicas.
     pub async fn lead(&mut self) {
         if self.is_cluster() {
-            return self.some_lead().await;
+            return self.lead_random_replicas().await;
         }
         let (clock, gate) = (self.clock.clone(), self.process().gate.clone());
         let leader = self.process().leader.as_mut().expect("here");
@@ -160,19 +160,19 @@ impl World {
             () = gate.died() => None,
         };
         match ended {
-            Some(ended) => self.has_led(ended),
+            Some(ended) => self.record_lead_result(ended),
             None => self.restart().await,
         }
     }
 
     /// Runs the leader after the pauses of all shards that could not be served.
-    pub async fn lead_all(&mut self) {
-        self.clock.advance(LONGEST_PAUSE);
-        self.lead_on().await;
+    pub async fn lead_after_pauses(&mut self) {
+        self.clock.advance(MAX_PAUSE);
+        self.lead_until_quiet().await;
     }
 
     /// Records the result of a leader's turn.
-    pub fn has_led(&mut self, ended: Result<(), RunError>) {
+    pub fn record_lead_result(&mut self, ended: Result<(), RunError>) {
         match ended {
             Ok(()) => self.process().has_led = true,
             Err(error) => self.note(format_args!("leader failed: {error}")),
@@ -207,10 +207,10 @@ impl World {
             let (now, open) = (self.clock.now(), self.target.open());
             let process = self.process();
             let running = process.executor.running();
-            let telling = process.notifier.under_way();
-            let rests = process.is_idle(now) && running == open && telling == 0;
+            let deliveries = process.notifier.under_way();
+            let rests = process.is_idle(now) && running == open && deliveries == 0;
             let claims = process.sqlite.expired(forever(), 10_000).await.expect("read").len();
-            let seen = (running, claims + telling);
+            let seen = (running, claims + deliveries);
             calm = if rests && seen == last { calm + 1 } else { 0 };
             stuck = if seen == last { stuck + 1 } else { 0 };
             last = seen;
@@ -218,8 +218,8 @@ impl World {
                 self.clock.advance(Duration::from_millis(50));
                 stuck = 0;
             }
-            if began.elapsed() > PATIENCE {
-                self.breaks(format_args!(
+            if began.elapsed() > TIMEOUT {
+                self.record_violation(format_args!(
                     "never rests: {running} running, {open} open at the target"
                 ));
                 return;
@@ -266,7 +266,7 @@ impl World {
         let late_before = self.clock.now().minus(ALWAYS_RUNS);
         for skip in self.skips(id).await {
             if skip.reason == SkipReason::CatchUp.as_str() && skip.last >= late_before {
-                self.breaks(format_args!(
+                self.record_violation(format_args!(
                     "TICK-2: {id} skipped ticks that were not late: {skip:?}"
                 ));
             }
@@ -279,7 +279,7 @@ impl World {
         for job in self.jobs().await {
             let known = self.finals.get(&job.id).cloned();
             if let Some(known) = known.filter(|known| *known != job) {
-                self.breaks(format_args!("JOB-2: {known:?} became {job:?}"));
+                self.record_violation(format_args!("JOB-2: {known:?} became {job:?}"));
             }
             if matches!(job.status, JobStatus::Success | JobStatus::Failed) {
                 self.finals.insert(job.id, job);
@@ -288,7 +288,7 @@ impl World {
         for id in self.history.alive() {
             let (account, sqlite) = (self.account, self.process().sqlite.clone());
             let Some(schedule) = sqlite.schedule(account, id).await.expect("read") else {
-                self.breaks(format_args!("{id} has vanished"));
+                self.record_violation(format_args!("{id} has vanished"));
                 continue;
             };
             self.watch_skips(id).await;
@@ -298,7 +298,9 @@ impl World {
                 && revision == schedule.revision
                 && tick < before
             {
-                self.breaks(format_args!("TICK-3: {id} went back from {before} to {tick}"));
+                self.record_violation(format_args!(
+                    "TICK-3: {id} went back from {before} to {tick}"
+                ));
             }
         }
     }

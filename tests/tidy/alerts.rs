@@ -126,9 +126,9 @@ fn quote(text: &str) -> String {
     let mut quoted = String::new();
     let mut in_code = false;
     let lines: Vec<&str> = text.lines().collect();
-    for (place, line) in lines.iter().enumerate() {
+    for (index, line) in lines.iter().enumerate() {
         in_code ^= line.starts_with("```");
-        let next = lines.get(place + 1).copied().unwrap_or_default();
+        let next = lines.get(index + 1).copied().unwrap_or_default();
         let is_text = !in_code && !line.starts_with("```") && !line.is_empty();
         let breaks = is_text && !next.is_empty() && !next.starts_with("```");
         let end = if breaks { "\\" } else { "" };

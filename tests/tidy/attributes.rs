@@ -3,7 +3,7 @@
 use crate::rust::{Kind, Token, closing, is_test_file, test_files, tokens};
 use crate::tree::{File, Finding, Tree};
 
-/// The places where tests may sleep: slow servers, and waits for a condition with a timeout.
+/// The files where tests may sleep: slow servers, and waits for a condition with a timeout.
 const MAY_SLEEP: [&str; 3] = ["tests/it/harness/", "tests/sim/target.rs", "tests/sim/world.rs"];
 
 fn check(tree: &Tree) -> Vec<Finding> {
@@ -13,7 +13,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
         let tokens = tokens(file);
         attributes(file, &tokens, &mut findings);
         let all_test = file.path.starts_with("tests/") || is_test_file(&test_files, &file.path);
-        if !MAY_SLEEP.iter().any(|place| file.path.starts_with(place)) {
+        if !MAY_SLEEP.iter().any(|path| file.path.starts_with(path)) {
             waits(file, &tokens, all_test, &mut findings);
         }
     }

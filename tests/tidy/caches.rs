@@ -37,7 +37,7 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("scheduler/firing_batch", "FiringBatch", "ScheduleId", "the candidates of one batch, each with its account"),
     ("scheduler/ended_leases", "EndedLeases", "ExecutorId", "executors: the times from which their claims may be closed"),
     ("scheduler/decide", "RecurrenceCache", "String", "cron expressions and timezones, parsed"),
-    ("notify/flights", "UnderWay", "ChannelId", "channels: the number of tries in progress"),
+    ("notify/ongoing_tries", "UnderWay", "ChannelId", "channels: the number of tries in progress"),
     ("scheduler/schedule_cache", "ScheduleCache", "ScheduleId", "schedules that have fired, each with its account"),
     ("scheduler/quotas", "QuotaState", "JobId", "jobs that may have been created: their months"),
     ("store/sql/alert_plan", "AlertPlan", "ScheduleId", "one pass of relaying: the channels of a schedule"),

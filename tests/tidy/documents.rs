@@ -140,24 +140,24 @@ fn not_shown(tree: &Tree) -> Vec<Finding> {
 /// Complains about cited paths that do not exist, and about cited functions that are not in the
 /// file or folder cited before them.
 fn missing_tests(tree: &Tree, cell: &str) -> Vec<String> {
-    let mut place = "";
+    let mut path = "";
     let mut missing = Vec::new();
     for span in code_spans(cell) {
         if span.contains('/') {
-            place = span;
-            if !tree.has(place) {
-                missing.push(format!("there is no {place}"));
+            path = span;
+            if !tree.has(path) {
+                missing.push(format!("there is no {path}"));
             }
-        } else if place.is_empty() || !has_function(tree, place, span) {
-            missing.push(format!("there is no test {span} in {place:?}"));
+        } else if path.is_empty() || !has_function(tree, path, span) {
+            missing.push(format!("there is no test {span} in {path:?}"));
         }
     }
     missing
 }
 
-fn has_function(tree: &Tree, place: &str, name: &str) -> bool {
+fn has_function(tree: &Tree, path: &str, name: &str) -> bool {
     let head = format!("fn {name}(");
-    tree.rust(place).any(|file| file.text.contains(&head))
+    tree.rust(path).any(|file| file.text.contains(&head))
 }
 
 /// Finds code spans in a document that name missing paths or settings.
@@ -208,8 +208,8 @@ fn is_name(span: &str) -> bool {
     span.len() > 1 && span.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn has_word(tree: &Tree, place: &str, name: &str) -> bool {
-    tree.files.iter().filter(|file| file.path.starts_with(place)).any(|file| {
+fn has_word(tree: &Tree, path: &str, name: &str) -> bool {
+    tree.files.iter().filter(|file| file.path.starts_with(path)).any(|file| {
         file.text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
     })
 }

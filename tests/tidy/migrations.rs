@@ -16,14 +16,14 @@ fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (store, names) in &stores {
         for name in all.difference(names) {
-            let place = format!("migrations/{store}");
-            findings.push(Finding::new(&place, format!("has no {name}, but another store has it")));
+            let path = format!("migrations/{store}");
+            findings.push(Finding::new(&path, format!("has no {name}, but another store has it")));
         }
         for (expected, name) in (1_usize..).zip(names) {
             let number = name.split_once('_').and_then(|(number, _)| number.parse().ok());
             if number != Some(expected) {
-                let place = format!("migrations/{store}/{name}");
-                findings.push(Finding::new(&place, format!("is not number {expected}")));
+                let path = format!("migrations/{store}/{name}");
+                findings.push(Finding::new(&path, format!("is not number {expected}")));
             }
         }
     }

@@ -20,23 +20,23 @@ pub struct File {
 
 /// A violation that must be fixed.
 pub struct Finding {
-    place: String,
+    location: String,
     what: String,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {}", self.place, self.what)
+        write!(out, "{}: {}", self.location, self.what)
     }
 }
 
 impl Finding {
-    pub fn new(place: &str, what: impl Into<String>) -> Self {
-        Self { place: place.to_owned(), what: what.into() }
+    pub fn new(location: &str, what: impl Into<String>) -> Self {
+        Self { location: location.to_owned(), what: what.into() }
     }
 
     pub fn at(file: &File, line: usize, what: impl Into<String>) -> Self {
-        Self { place: format!("{}:{line}", file.path), what: what.into() }
+        Self { location: format!("{}:{line}", file.path), what: what.into() }
     }
 }
 

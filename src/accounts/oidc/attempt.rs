@@ -13,9 +13,9 @@ use crate::domain::token::{InvalidToken, Token};
 /// The secret of one sign-in, kept in a cookie of the browser. State, nonce and code verifier are
 /// derived from it, so no replica stores them.
 #[derive(Clone)]
-pub struct OidcAttempt(Token);
+pub struct OidcSignIn(Token);
 
-impl OidcAttempt {
+impl OidcSignIn {
     /// Returns an attempt with this secret.
     pub fn new(secret: Token) -> Self {
         Self(secret)
@@ -60,7 +60,7 @@ impl OidcAttempt {
     }
 }
 
-impl FromStr for OidcAttempt {
+impl FromStr for OidcSignIn {
     type Err = InvalidToken;
 
     fn from_str(text: &str) -> Result<Self, InvalidToken> {
@@ -68,9 +68,9 @@ impl FromStr for OidcAttempt {
     }
 }
 
-impl fmt::Debug for OidcAttempt {
+impl fmt::Debug for OidcSignIn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OidcAttempt(hidden)")
+        f.write_str("OidcSignIn(hidden)")
     }
 }
 
@@ -78,8 +78,8 @@ impl fmt::Debug for OidcAttempt {
 mod tests {
     use super::*;
 
-    fn attempt(byte: u8) -> OidcAttempt {
-        OidcAttempt::new(Token::new(|bytes| bytes.fill(byte)))
+    fn attempt(byte: u8) -> OidcSignIn {
+        OidcSignIn::new(Token::new(|bytes| bytes.fill(byte)))
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         for other in ["", &attempt(2).state(), &one.nonce(), &one.state()[1..]] {
             assert!(!one.has_state(other), "{other}");
         }
-        let read: OidcAttempt = one.reveal().parse().expect("an attempt");
+        let read: OidcSignIn = one.reveal().parse().expect("an attempt");
         assert_eq!(read.state(), one.state());
         assert!(!format!("{one:?}").contains(one.reveal()));
     }

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use super::attempt::OidcAttempt;
+use super::attempt::OidcSignIn;
 use super::discovery::ProviderMetadata;
 use super::error::OidcError;
 use super::settings::OidcSettings;
@@ -19,7 +19,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
 /// The maximum length of an error code in the log, in characters.
-const LONGEST_CODE: usize = 64;
+const MAX_CODE: usize = 64;
 
 #[derive(Deserialize)]
 struct Tokens {
@@ -42,7 +42,7 @@ pub(super) fn request(
     metadata: &ProviderMetadata,
     settings: &OidcSettings,
     secret: &str,
-    (attempt, code): (&OidcAttempt, &str),
+    (attempt, code): (&OidcSignIn, &str),
 ) -> Request {
     let mut form = Serializer::new(String::new());
     form.append_pair("grant_type", "authorization_code")
@@ -97,7 +97,7 @@ pub(super) fn id_token(response: &Response) -> Result<String, OidcError> {
 /// Returns an error code for the log and for pages, without characters that no such code has.
 pub(super) fn shown_code(code: &str) -> String {
     let is_part = |letter: &char| letter.is_ascii_alphanumeric() || "_-.".contains(*letter);
-    code.chars().filter(is_part).take(LONGEST_CODE).collect()
+    code.chars().filter(is_part).take(MAX_CODE).collect()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::store::Identity;
 /// The tolerated difference between the clocks of the provider and of this replica.
 const LEEWAY: Duration = Duration::from_secs(60);
 /// The maximum length of a subject, in bytes.
-const LONGEST_SUBJECT: usize = 255;
+const MAX_SUBJECT: usize = 255;
 
 /// A person whom the provider has signed in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +132,7 @@ impl IdTokenClaims {
         if self.nonce.as_deref() != Some(nonce) {
             return Err(InvalidIdToken::Nonce);
         }
-        let is_subject = (1..=LONGEST_SUBJECT).contains(&self.sub.len());
+        let is_subject = (1..=MAX_SUBJECT).contains(&self.sub.len());
         let is_printable = !self.sub.chars().any(char::is_control);
         if is_subject && is_printable { Ok(()) } else { Err(InvalidIdToken::Malformed) }
     }

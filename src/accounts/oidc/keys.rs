@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::error::InvalidIdToken;
 
 /// The maximum number of keys that are read. A provider has few.
-const MOST_KEYS: usize = 100;
+const MAX_KEYS: usize = 100;
 
 /// The public keys of a provider (RFC 7517).
 #[derive(Debug, Default)]
@@ -88,7 +88,7 @@ impl JsonWebKeys {
     /// if the text is not a list of keys.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         let PublishedKeys { keys } = serde_json::from_slice(body).ok()?;
-        let keys = keys.into_iter().take(MOST_KEYS).filter_map(|key| {
+        let keys = keys.into_iter().take(MAX_KEYS).filter_map(|key| {
             let key: PublishedKey = serde_json::from_value(key).ok()?;
             let is_for_signatures = key.purpose.as_deref().is_none_or(|purpose| purpose == "sig");
             let material = key.material().filter(|_| is_for_signatures)?;

@@ -27,7 +27,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use attempt::OidcAttempt;
+pub use attempt::OidcSignIn;
 pub use error::{InvalidIdToken, OidcError};
 pub use id_token::VerifiedIdentity;
 pub use provider::{OidcAnswer, OidcProvider, OidcStart};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use url::Url;
 
-use super::attempt::OidcAttempt;
+use super::attempt::OidcSignIn;
 use super::discovery::{self, ProviderMetadata};
 use super::error::{InvalidIdToken, OidcError};
 use super::exchange::{self, shown_code};
@@ -21,10 +21,10 @@ use crate::store::INSTALLATION;
 
 /// The timeout of a call to the provider, and of the fetch of the discovery document and the keys
 /// together.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of a whole step of a sign-in, with its wait for the fetch of another one. It is
 /// shorter than the 30 s of a request, so that the person gets a page with the error.
-const STEP_PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 /// The time for which the discovery document and the keys are cached.
 const CACHED: Duration = Duration::from_secs(3_600);
 /// The age up to which they are used if the provider does not answer.
@@ -64,7 +64,7 @@ struct ProviderKeys {
 #[derive(Debug)]
 pub struct OidcStart {
     /// The secret that the browser keeps.
-    pub attempt: OidcAttempt,
+    pub attempt: OidcSignIn,
     /// The page of the provider to which the browser goes.
     pub url: String,
 }
@@ -84,7 +84,7 @@ pub struct OidcAnswer<'a> {
 
 /// An answer that belongs to the attempt of the browser that brings it along.
 pub struct AttemptAnswer<'a> {
-    attempt: &'a OidcAttempt,
+    attempt: &'a OidcSignIn,
     answer: OidcAnswer<'a>,
 }
 
@@ -93,7 +93,7 @@ impl<'a> OidcAnswer<'a> {
     ///
     /// # Errors
     /// `OtherBrowser` if the answer belongs to no attempt, or to another one.
-    pub fn of(self, attempt: Option<&'a OidcAttempt>) -> Result<AttemptAnswer<'a>, OidcError> {
+    pub fn of(self, attempt: Option<&'a OidcSignIn>) -> Result<AttemptAnswer<'a>, OidcError> {
         let attempt = attempt.filter(|attempt| attempt.has_state(self.state.unwrap_or("")));
         let attempt = attempt.ok_or(OidcError::OtherBrowser)?;
         Ok(AttemptAnswer { attempt, answer: self })
@@ -134,13 +134,13 @@ impl OidcProvider {
     /// # Errors
     /// If the discovery document or the keys cannot be fetched within 20 seconds.
     pub async fn start(&self) -> Result<OidcStart, OidcError> {
-        self.in_time(STEP_PATIENCE, self.begin()).await
+        self.in_time(STEP_TIMEOUT, self.begin()).await
     }
 
     async fn begin(&self) -> Result<OidcStart, OidcError> {
         let OidcProviderInner { settings, random, .. } = &*self.0;
         let discovered = self.discovered().await?;
-        let attempt = OidcAttempt::new(Token::new(|bytes| random.fill(bytes)));
+        let attempt = OidcSignIn::new(Token::new(|bytes| random.fill(bytes)));
         let mut url: Url = discovered.metadata.authorization_endpoint.parse().map_err(|_| {
             OidcError::Unusable("its authorization_endpoint is not a URL".to_owned())
         })?;
@@ -162,7 +162,7 @@ impl OidcProvider {
     /// If the answer refuses the sign-in or cannot be verified, or if the provider does not answer
     /// all calls within 20 seconds.
     pub async fn finish(&self, answer: AttemptAnswer<'_>) -> Result<VerifiedIdentity, OidcError> {
-        self.in_time(STEP_PATIENCE, self.exchange(answer)).await
+        self.in_time(STEP_TIMEOUT, self.exchange(answer)).await
     }
 
     /// Carries out calls to the provider within a limit.
@@ -269,7 +269,7 @@ impl OidcProvider {
         {
             return Err(error.clone());
         }
-        let fetched = self.in_time(PATIENCE, self.discover()).await;
+        let fetched = self.in_time(TIMEOUT, self.discover()).await;
         match &fetched {
             Ok(discovered) => {
                 *published = ProviderCache { current: Some(discovered.clone()), failed: None };
@@ -305,7 +305,7 @@ impl OidcProvider {
 
     async fn call(&self, request: Request) -> Result<Response, OidcError> {
         let url = request.url.clone();
-        let exchange = self.0.client.send(INSTALLATION, request, PATIENCE).await;
+        let exchange = self.0.client.send(INSTALLATION, request, TIMEOUT).await;
         match exchange.result {
             Ok(response) if response.truncated => {
                 Err(OidcError::Unusable(format!("the answer of {url} is too large")))

@@ -134,7 +134,7 @@ impl Users {
         self.0.throttle.password(email, version, now).await?;
         let judged = self.judged(user, password).await;
         if !matches!(judged, Ok(None)) {
-            self.0.throttle.was_not_wrong(email, version, now).await;
+            self.0.throttle.refund_sign_in(email, version, now).await;
         }
         judged
     }

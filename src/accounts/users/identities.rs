@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{SignUpMode, SignedIn, UserError, Users};
 use crate::accounts::oidc::{
-    OidcAnswer, OidcAttempt, OidcError, OidcProvider, OidcStart, VerifiedIdentity,
+    OidcAnswer, OidcError, OidcProvider, OidcSignIn, OidcStart, VerifiedIdentity,
 };
 use crate::accounts::passwords::Password;
 use crate::domain::user::EmailAddress;
@@ -14,7 +14,7 @@ use crate::store::{
 };
 
 /// The maximum length of the name of an account, in characters.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME: usize = 100;
 /// The number of letters that make the name of a new account unique.
 const SUFFIX: usize = 6;
 
@@ -38,7 +38,7 @@ impl Users {
     /// `Oidc` if the answer is not accepted, and the errors of [`Users::enter_as`].
     pub async fn finish_with_provider(
         &self,
-        attempt: Option<&OidcAttempt>,
+        attempt: Option<&OidcSignIn>,
         answer: OidcAnswer<'_>,
         address: IpAddr,
     ) -> Result<SignedIn, UserError> {
@@ -150,9 +150,9 @@ impl Users {
             ways.push(JoinedAccount::InvitedByAddress);
         }
         if mode == SignUpMode::Open {
-            let plain: String = email.as_str().chars().take(LONGEST_NAME).collect();
+            let plain: String = email.as_str().chars().take(MAX_NAME).collect();
             let suffix: String = self.token().reveal().chars().take(SUFFIX).collect();
-            let short: String = email.as_str().chars().take(LONGEST_NAME - SUFFIX - 1).collect();
+            let short: String = email.as_str().chars().take(MAX_NAME - SUFFIX - 1).collect();
             for name in [plain, format!("{short} {suffix}")] {
                 let id = AccountId::new(now, self.0.context.random.bits());
                 let plan = self.0.settings.plan.clone();

@@ -53,14 +53,14 @@ impl Users {
         let now = self.0.context.clock.now();
         self.0.throttle.open(address, now).await?;
         self.0.throttle.reset(&email, now).await?;
-        let place = self.0.resets.clone().try_acquire_owned().map_err(|_| HashError::Busy)?;
+        let permit = self.0.resets.clone().try_acquire_owned().map_err(|_| HashError::Busy)?;
         let users = self.clone();
         self.0.context.tasks.spawn(TaskKind::Command, async move {
             let sent = users.mail_reset(email).await;
             if let Err(error) = sent {
                 tracing::warn!(%error, "could not mail a password reset link");
             }
-            drop(place);
+            drop(permit);
         });
         Ok(())
     }

@@ -37,7 +37,7 @@ pub(super) async fn verify_channel(
     let now = api.clock.now();
     let admission = api.throttle.channel_test(account, now).await;
     if !admission.allowed {
-        return Err(exceeded(admission.standing, now));
+        return Err(exceeded(admission.window_state, now));
     }
     Ok(Data::of(api.notifications.verify_channel(account, call, id).await?.into()))
 }

@@ -27,7 +27,7 @@ use crate::domain::finding::Finding;
 use crate::runtime::{Clock, Mutex};
 
 /// The timeout for reading the certificate of a server, and those of the files.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A certificate that expires within this time causes a warning. It leaves time for a replacement.
 const SOON: Duration = Duration::from_secs(30 * 86_400);
 /// The message with which a PostgreSQL client asks for a TLS handshake: `SSLRequest`,
@@ -50,7 +50,7 @@ pub(super) async fn check_up(config: &Config, clock: &Clock) -> Vec<Diagnosis> {
     let mut found: Vec<_> = found.into_iter().flatten().collect();
     let certificates = Certificates::of(config);
     // A disk may hang. After the timeout the files are left out, like servers that do not answer.
-    let files = timeout(PATIENCE, spawn_blocking(move || certificates.read())).await;
+    let files = timeout(TIMEOUT, spawn_blocking(move || certificates.read())).await;
     let files = files.ok().and_then(Result::ok).unwrap_or_default();
     found.extend(files.iter().flat_map(|file| of_file(file, now)));
     found
@@ -96,7 +96,7 @@ fn servers(config: &Config) -> Vec<CertifiedServer> {
 /// Reports the certificate of a server. Returns `None` if the server does not support TLS or does
 /// not answer: its own check reports that.
 async fn of_server(server: &CertifiedServer, now: Timestamp) -> Option<Diagnosis> {
-    let shown = timeout(PATIENCE, shown_by(server)).await.ok()?.ok()??;
+    let shown = timeout(TIMEOUT, shown_by(server)).await.ok()?.ok()??;
     let what = format!("the certificate of {}:{}", server.host, server.port);
     Some(Diagnosis { setting: server.setting, finding: of_certificate(&what, &shown, now) })
 }

@@ -9,12 +9,12 @@ use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::finding::Finding;
 
 /// The timeout for connecting and logging in.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects and logs in. Returns `None` if no mail server is configured.
 pub(super) async fn check_up(config: &Config) -> Option<Diagnosis> {
     let settings = config.mail.clone()?;
-    let tried = Mailer::new(settings.clone()).try_out(PATIENCE).await;
+    let tried = Mailer::new(settings.clone()).try_out(TIMEOUT).await;
     Some(match tried {
         Ok(()) => Diagnosis { setting: "mail.url", finding: Finding::good(said(&settings)) },
         Err(error) => of_error(&settings, &error),

@@ -15,7 +15,7 @@ use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 
 /// The timeout for reading the keys of a store.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn check_up(config: &Config) -> Vec<Finding> {
     let (keys, mut findings) = configured(config).await;
@@ -35,7 +35,7 @@ async fn of_store(store: &StoreChoice, cipher: &SecretCipher) -> Option<Finding>
             StoreChoice::Postgres(settings) => PostgresStore::stored_keys(settings).await,
         }
     };
-    let stored = timeout(PATIENCE, stored).await.ok()?.ok()?;
+    let stored = timeout(TIMEOUT, stored).await.ok()?.ok()?;
     let checked = cipher.check(&stored);
     let ids: Vec<_> = stored.iter().map(|proof| proof.id.as_str()).collect();
     match checked {

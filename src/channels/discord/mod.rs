@@ -86,7 +86,7 @@ impl ChannelAdapter for Discord {
         &self,
         to: &Destination,
         alert: &Alert,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<SentMessage, SendError> {
         let config: DiscordConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let body = render::payload(&Message::new(alert));
@@ -97,7 +97,7 @@ impl ChannelAdapter for Discord {
             url: waiting(&config.webhook_url),
             headers: HeaderMap::new(),
             body: body.to_string().into_bytes(),
-            patience,
+            timeout,
         };
         self.provider.post(call).await.map(SentMessage::from)
     }

@@ -6,8 +6,8 @@ use crate::channels::message::{Message, MessageFact, Tone};
 use crate::channels::text::cut;
 
 /// The maximum length of an embed's title and of its description, in characters.
-const LONGEST_TITLE: usize = 256;
-const LONGEST_DESCRIPTION: usize = 4_096;
+const MAX_TITLE: usize = 256;
+const MAX_DESCRIPTION: usize = 4_096;
 
 /// The characters that Discord reads as markup or as part of a mention or a link.
 const MARKUP: &str = r"\*_~`|<>#@[]";
@@ -20,7 +20,7 @@ const GREY: u32 = 0x005f_6368;
 pub fn payload(message: &Message) -> Value {
     message.fitted(embed, |payload| {
         let description = payload["embeds"][0]["description"].as_str().unwrap_or_default();
-        length(description) <= LONGEST_DESCRIPTION
+        length(description) <= MAX_DESCRIPTION
     })
 }
 
@@ -64,8 +64,8 @@ fn length(text: &str) -> usize {
 
 /// Returns the headline, escaped and cut to the maximum title length.
 fn title(headline: &str) -> String {
-    let mut cuts = (1..=LONGEST_TITLE).rev().map(|size| escape(&cut(headline, size)));
-    cuts.find(|text| length(text) <= LONGEST_TITLE).unwrap_or_default()
+    let mut cuts = (1..=MAX_TITLE).rev().map(|size| escape(&cut(headline, size)));
+    cuts.find(|text| length(text) <= MAX_TITLE).unwrap_or_default()
 }
 
 /// Escapes everything that Discord reads as markup, mention, link or emoji.
@@ -112,7 +112,7 @@ mod tests {
             let embed = &payload["embeds"][0];
             let title = embed["title"].as_str().expect("a title");
             let description = embed["description"].as_str().expect("a description");
-            assert!(length(title) <= LONGEST_TITLE && length(description) <= LONGEST_DESCRIPTION);
+            assert!(length(title) <= MAX_TITLE && length(description) <= MAX_DESCRIPTION);
             // The third part of a description is the response, in a code block.
             let blocks: Vec<_> = description.split("```").collect();
             assert!(matches!(blocks.len(), 1 | 3), "{description}");
@@ -148,7 +148,7 @@ mod tests {
             let rest = without_escapes(&escape(&text));
             proptest::prop_assert!(!rest.contains(|c| MARKUP.contains(c)), "{}", rest);
             proptest::prop_assert!(!in_code(&text).contains('`'));
-            proptest::prop_assert!(length(&title(&text)) <= LONGEST_TITLE);
+            proptest::prop_assert!(length(&title(&text)) <= MAX_TITLE);
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::channels::text::one_line;
 use crate::domain::user::EmailAddress;
 
 /// The maximum length of a subject, in characters.
-const LONGEST_SUBJECT: usize = 200;
+const MAX_SUBJECT: usize = 200;
 
 /// A mail and its headers.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub fn compose(from: &EmailAddress, letter: &MailMessage) -> Result<Message, Mai
     let mut builder = Message::builder()
         .from(mailbox(from)?)
         .to(mailbox(&letter.to)?)
-        .subject(one_line(&letter.subject, LONGEST_SUBJECT))
+        .subject(one_line(&letter.subject, MAX_SUBJECT))
         .message_id(id);
     if let Some(date) = letter.date {
         builder = builder.date(date);

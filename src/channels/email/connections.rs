@@ -26,15 +26,15 @@ use crate::runtime::Mutex;
 
 /// The maximum number of connections, including idle ones. Many servers refuse more from one
 /// client.
-pub(super) const MOST_CONNECTIONS: usize = 8;
+pub(super) const MAX_CONNECTIONS: usize = 8;
 /// The maximum time that an idle connection may take to answer before it counts as dead.
-const LONGEST_CHECK: Duration = Duration::from_secs(2);
+const MAX_CHECK: Duration = Duration::from_secs(2);
 /// The connect timeout per address of the server. A name can have several addresses.
-const LONGEST_CONNECT: Duration = Duration::from_secs(5);
+const MAX_CONNECT: Duration = Duration::from_secs(5);
 /// The reply code of a server that closes the connection without accepting the mail.
 const CLOSING: u16 = 421;
 /// The maximum length of a quoted reply, in characters.
-const LONGEST_REPLY: usize = 500;
+const MAX_REPLY: usize = 500;
 
 /// The server's reply to an accepted mail.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct MailReceipt {
 impl From<&Response> for MailReceipt {
     fn from(response: &Response) -> Self {
         let text: Vec<_> = response.message().collect();
-        Self { status: response.code().into(), text: one_line(&text.join(" "), LONGEST_REPLY) }
+        Self { status: response.code().into(), text: one_line(&text.join(" "), MAX_REPLY) }
     }
 }
 
@@ -62,7 +62,7 @@ pub struct MailConnections {
 impl MailConnections {
     /// Creates a pool without connections.
     pub fn new(settings: MailSettings) -> Self {
-        let permits = Semaphore::new(MOST_CONNECTIONS);
+        let permits = Semaphore::new(MAX_CONNECTIONS);
         Self { settings, permits, idle: Mutex::default() }
     }
 
@@ -101,7 +101,7 @@ impl MailConnections {
     /// so all of them are closed.
     async fn idle(&self) -> Option<AsyncSmtpConnection> {
         let mut connection = self.idle.lock().pop()?;
-        let check = tokio::time::timeout(LONGEST_CHECK, connection.test_connected()).await;
+        let check = tokio::time::timeout(MAX_CHECK, connection.test_connected()).await;
         if check == Ok(true) {
             return Some(connection);
         }
@@ -125,7 +125,7 @@ impl MailConnections {
         let server = (settings.host.as_str(), settings.port);
         let connecting = AsyncSmtpConnection::connect_tokio1(
             server,
-            Some(LONGEST_CONNECT),
+            Some(MAX_CONNECT),
             &hello,
             from_start,
             None,
@@ -185,7 +185,7 @@ impl MailConnections {
 
     /// Creates the error for a server that was not reached or refused something.
     pub fn refused(&self, code: DeliveryError, status: Option<u16>, reason: &str) -> MailError {
-        let reason = one_line(reason, LONGEST_REPLY);
+        let reason = one_line(reason, MAX_REPLY);
         MailError::Refused { host: self.settings.host.clone(), reason, code, status }
     }
 }

@@ -12,7 +12,7 @@ use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::user::EmailAddress;
 
 /// The maximum time for a mail of an account, from connect to the server's last reply.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A plain text mail.
 #[derive(Clone, Debug)]
@@ -52,34 +52,34 @@ impl Mailer {
     /// If the server has not accepted the mail within 20 seconds.
     pub async fn send(&self, mail: &Mail) -> Result<(), MailError> {
         let Mail { to, subject, text } = mail.clone();
-        self.deliver(&MailMessage::plain(to, subject, text), PATIENCE).await.map(|_| ())
+        self.deliver(&MailMessage::plain(to, subject, text), TIMEOUT).await.map(|_| ())
     }
 
     /// Connects to the server and logs in as for a mail, but sends none.
     ///
     /// # Errors
-    /// If this does not succeed within `patience`.
-    pub async fn try_out(&self, patience: Duration) -> Result<(), MailError> {
-        self.within(patience, self.0.try_out()).await
+    /// If this does not succeed within `timeout`.
+    pub async fn try_out(&self, timeout: Duration) -> Result<(), MailError> {
+        self.within(timeout, self.0.try_out()).await
     }
 
-    /// Sends a letter within `patience`.
+    /// Sends a letter within `timeout`.
     pub(super) async fn deliver(
         &self,
         letter: &MailMessage,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<MailReceipt, MailError> {
         let message = compose(self.from(), letter)?;
-        self.within(patience, self.0.send(&message)).await
+        self.within(timeout, self.0.send(&message)).await
     }
 
     async fn within<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         call: impl Future<Output = Result<T, MailError>>,
     ) -> Result<T, MailError> {
-        tokio::time::timeout(patience, call).await.unwrap_or_else(|_| {
-            let reason = format!("no answer within {} seconds", patience.as_secs_f64());
+        tokio::time::timeout(timeout, call).await.unwrap_or_else(|_| {
+            let reason = format!("no answer within {} seconds", timeout.as_secs_f64());
             Err(self.0.refused(DeliveryError::Timeout, None, &reason))
         })
     }

@@ -25,7 +25,7 @@ pub use self::mailer::{Mail, Mailer};
 pub use self::settings::{MailSettings, Security};
 
 use self::compose::MailMessage;
-use self::connections::MOST_CONNECTIONS;
+use self::connections::MAX_CONNECTIONS;
 use super::contract::{ChannelAdapter, CheckedConfiguration, Destination, SendError, SentMessage};
 use super::fields::{ConfigFields, read, write};
 use super::message::Message;
@@ -40,7 +40,7 @@ use crate::domain::user::EmailAddress;
 use crate::runtime::{Clock, Random};
 
 /// The maximum length of a quoted reply in an error message, in characters.
-const LONGEST_QUOTE: usize = 200;
+const MAX_QUOTE: usize = 200;
 
 const WRONG_ADDRESS: &str = "Must be an e-mail address such as ann@example.com";
 
@@ -125,7 +125,7 @@ fn headers(from: &EmailAddress, unsubscribe_url: Option<&str>) -> Vec<(&'static 
 #[async_trait]
 impl ChannelAdapter for Email {
     fn most_at_once(&self) -> Option<usize> {
-        Some(MOST_CONNECTIONS)
+        Some(MAX_CONNECTIONS)
     }
 
     fn configure(
@@ -157,14 +157,14 @@ impl ChannelAdapter for Email {
         &self,
         to: &Destination,
         alert: &Alert,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<SentMessage, SendError> {
         let config: EmailConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let mailer = self.mailer.as_ref().ok_or_else(not_configured)?;
         let letter = self.letter(to, &config, mailer.from(), alert);
         let letter = letter.ok_or_else(SendError::unreadable_config)?;
         let mask = Mask::default().with([config.to, config.unsubscribe_token]);
-        let receipt = mailer.deliver(&letter, patience).await;
+        let receipt = mailer.deliver(&letter, timeout).await;
         let receipt = receipt.map_err(|error| send_error(error, &mask))?;
         let response = Some(mask.apply(&receipt.text)).filter(|text| !text.is_empty());
         Ok(SentMessage { status: Some(receipt.status), response, config: None })
@@ -197,9 +197,9 @@ fn send_error(error: MailError, mask: &Mask) -> SendError {
         ),
         (_, Some(status)) => {
             // The reason has the form `permanent error (550): ` and the server's text.
-            let words = reason.split_once("): ").map_or(String::new(), |(_, words)| {
-                format!(": {}", one_line(words, LONGEST_QUOTE))
-            });
+            let words = reason
+                .split_once("): ")
+                .map_or(String::new(), |(_, words)| format!(": {}", one_line(words, MAX_QUOTE)));
             format!("The mail server has refused the mail (reply {status}){words}")
         }
         (DeliveryError::Internal, _) => "The mail cannot be composed.".to_owned(),

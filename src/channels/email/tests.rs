@@ -16,7 +16,7 @@ use crate::domain::alert::AlertKind;
 use crate::domain::plan::ChannelType;
 use crate::runtime::{TaskKind, Tasks};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The server's action after a command.
 enum Answer {
@@ -209,7 +209,7 @@ async fn the_next_mail_does_not_read_the_replies_to_one_that_was_left() {
     let alert = alert(AlertKind::JobFailed);
     let sent = email.send(&to, &alert, Duration::from_millis(200)).await;
     assert_eq!(sent.expect_err("left").code, DeliveryError::Timeout);
-    let sent = email.send(&to, &alert, PATIENCE).await.expect("sent");
+    let sent = email.send(&to, &alert, TIMEOUT).await.expect("sent");
     assert_eq!((sent.status, sent.response.as_deref()), (Some(250), Some("queued as 7")));
     assert_eq!(server.commands().len(), 2);
 }
@@ -222,7 +222,7 @@ async fn the_servers_answer_is_reported_without_the_address() {
     });
     let server = server.await;
     let (email, to) = channel(server.mailer(), None);
-    let sent = email.send(&to, &alert(AlertKind::JobFailed), PATIENCE).await;
+    let sent = email.send(&to, &alert(AlertKind::JobFailed), TIMEOUT).await;
     let error = sent.expect_err("refused");
     assert_eq!((error.code, error.status, error.gone), (DeliveryError::Smtp, Some(550), false));
     let expected = "The mail server has refused the mail (reply 550): 5.1.1 <•••>: unknown user";
@@ -241,7 +241,7 @@ async fn a_refused_login_is_the_operators_to_mend() {
     let user = Some("marker-user".to_owned());
     let mailer = Mailer::new(MailSettings { user, ..server.settings() });
     let (email, to) = channel(mailer, None);
-    let sent = email.send(&to, &alert(AlertKind::JobFailed), PATIENCE).await;
+    let sent = email.send(&to, &alert(AlertKind::JobFailed), TIMEOUT).await;
     let error = sent.expect_err("refused");
     assert_eq!((error.code, error.status), (DeliveryError::Smtp, Some(535)));
     assert!(error.message.contains("mail.url") && !error.message.contains("marker"), "{error}");
@@ -255,7 +255,7 @@ async fn a_server_that_is_not_there_is_reported() {
     drop(listener);
     let server = Server { port, log: Log::default(), tasks: Tasks::new() };
     let (email, to) = channel(server.mailer(), None);
-    let sent = email.send(&to, &alert(AlertKind::JobFailed), PATIENCE).await;
+    let sent = email.send(&to, &alert(AlertKind::JobFailed), TIMEOUT).await;
     let error = sent.expect_err("refused");
     assert_eq!(error.code, DeliveryError::Connect);
     assert_eq!(error.message, "The mail server was not reached.");
@@ -300,7 +300,7 @@ async fn an_alert_is_a_mail_that_can_be_stopped() {
     let server = Server::start(|_, command| accepting(command)).await;
     let (email, to) = channel(server.mailer(), Some("https://punctual.example/app"));
     let alert = alert(AlertKind::JobFailed);
-    email.send(&to, &alert, PATIENCE).await.expect("sent");
+    email.send(&to, &alert, TIMEOUT).await.expect("sent");
     let value = |name| header(&server, name).expect(name);
     assert_eq!(value("From"), "punctual@example.com");
     assert_eq!(value("To"), "ann@example.com");
@@ -320,7 +320,7 @@ async fn an_alert_is_a_mail_that_can_be_stopped() {
 async fn without_a_public_url_a_mail_is_stopped_by_a_mail() {
     let server = Server::start(|_, command| accepting(command)).await;
     let (email, to) = channel(server.mailer(), None);
-    email.send(&to, &alert(AlertKind::ChannelTest), PATIENCE).await.expect("sent");
+    email.send(&to, &alert(AlertKind::ChannelTest), TIMEOUT).await.expect("sent");
     let link = header(&server, "List-Unsubscribe");
     assert_eq!(link.as_deref(), Some("<mailto:punctual@example.com?subject=unsubscribe>"));
     assert_eq!(header(&server, "List-Unsubscribe-Post"), None);
@@ -331,7 +331,7 @@ async fn hostile_alerts_go_to_the_recipient_alone() {
     let server = Server::start(|_, command| accepting(command)).await;
     let (email, to) = channel(server.mailer(), Some("https://punctual.example"));
     for kind in AlertKind::ALL {
-        email.send(&to, &hostile(*kind), PATIENCE).await.expect("sent");
+        email.send(&to, &hostile(*kind), TIMEOUT).await.expect("sent");
     }
     let commands = server.commands().concat();
     let recipients: Vec<_> = commands.iter().filter(|line| line.starts_with("RCPT")).collect();

@@ -69,7 +69,7 @@ impl ChannelAdapter for Slack {
         &self,
         to: &Destination,
         alert: &Alert,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<SentMessage, SendError> {
         let config: SlackConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let body = render::payload(&Message::new(alert));
@@ -80,7 +80,7 @@ impl ChannelAdapter for Slack {
             url: config.webhook_url,
             headers: HeaderMap::new(),
             body: body.to_string().into_bytes(),
-            patience,
+            timeout,
         };
         self.provider.post(call).await.map(SentMessage::from)
     }

@@ -6,8 +6,8 @@ use crate::channels::message::Message;
 use crate::channels::text::cut;
 
 /// The maximum length of the text of a header block and of a section, in characters.
-const LONGEST_HEADER: usize = 150;
-const LONGEST_SECTION: usize = 3_000;
+const MAX_HEADER: usize = 150;
+const MAX_SECTION: usize = 3_000;
 
 /// Returns the body of a request to an incoming webhook.
 pub fn payload(message: &Message) -> Value {
@@ -50,7 +50,7 @@ fn section(text: &str) -> Value {
 fn fits(payload: &Value) -> bool {
     let texts = payload["blocks"].as_array().into_iter().flatten();
     let longest = texts.filter_map(|block| block["text"]["text"].as_str()).map(length).max();
-    longest.unwrap_or(0) <= LONGEST_SECTION
+    longest.unwrap_or(0) <= MAX_SECTION
 }
 
 fn length(text: &str) -> usize {
@@ -59,9 +59,9 @@ fn length(text: &str) -> usize {
 
 /// Returns the headline, escaped and cut to the maximum header length.
 fn header(headline: &str) -> String {
-    let sizes = (1..=LONGEST_HEADER).rev();
+    let sizes = (1..=MAX_HEADER).rev();
     let mut cuts = sizes.map(|size| escape(&cut(headline, size)));
-    cuts.find(|text| length(text) <= LONGEST_HEADER).unwrap_or_default()
+    cuts.find(|text| length(text) <= MAX_HEADER).unwrap_or_default()
 }
 
 /// Escapes everything that Slack reads as markup or as a mention. The character after `@` is
@@ -128,7 +128,7 @@ mod tests {
         for kind in AlertKind::ALL {
             let payload = payload(&Message::new(&hostile(*kind)));
             for (what, text) in texts(&payload) {
-                let ours = text.replace("<https://punctual.example/app/jobs/job_01|", "");
+                let ours = text.replace("<https://punctual.example/app/dashboard/jobs/job_01|", "");
                 let ours = ours.strip_suffix('>').unwrap_or(&ours);
                 assert!(!ours.contains(['<', '>', '\0', '\u{202e}', '\r']), "{what}: {text}");
                 assert!(!text.contains("@here") && !text.contains("@ann"), "{text}");
@@ -150,11 +150,11 @@ mod tests {
             for block in
                 payload(&Message::new(&hostile(*kind)))["blocks"].as_array().expect("blocks")
             {
-                let most = if block["type"] == "header" { LONGEST_HEADER } else { LONGEST_SECTION };
+                let most = if block["type"] == "header" { MAX_HEADER } else { MAX_SECTION };
                 assert!(length(block["text"]["text"].as_str().unwrap_or_default()) <= most);
             }
         }
-        assert!(length(&header(&"<".repeat(400))) <= LONGEST_HEADER);
+        assert!(length(&header(&"<".repeat(400))) <= MAX_HEADER);
     }
 
     proptest::proptest! {

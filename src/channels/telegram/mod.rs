@@ -36,7 +36,7 @@ const WRONG_TOKEN: &str =
 const WRONG_CHAT: &str = "Must be a number or the @name of a public chat";
 
 /// The maximum length of a token's bot number, and the allowed lengths of its secret.
-const LONGEST_BOT: usize = 20;
+const MAX_BOT: usize = 20;
 const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 20..=100;
 
 #[derive(Serialize, Deserialize, PartialEq)]
@@ -69,7 +69,7 @@ impl Telegram {
         token: &str,
         method: &str,
         body: &Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<ProviderAnswer, SendError> {
         let secret = token.split_once(':').map(|(_, secret)| secret.to_owned());
         let call = ProviderCall {
@@ -78,7 +78,7 @@ impl Telegram {
             url: format!("{}/bot{token}/{method}", self.url),
             headers: HeaderMap::new(),
             body: body.to_string().into_bytes(),
-            patience,
+            timeout,
             mask: Mask::default().with(secret.into_iter().chain([token.to_owned()])),
         };
         self.provider.post(call).await
@@ -90,10 +90,10 @@ impl Telegram {
         &self,
         to: &Destination,
         token: &str,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<ChatId, SendError> {
         let body = json!({ "offset": -1, "limit": 1, "timeout": 0 });
-        let answer = self.call(to, token, "getUpdates", &body, patience).await?;
+        let answer = self.call(to, token, "getUpdates", &body, timeout).await?;
         let updates = chat::newest(&answer.body).map_err(|message| SendError {
             status: Some(answer.status),
             response: answer.excerpt,
@@ -134,7 +134,7 @@ impl ChannelAdapter for Telegram {
         &self,
         to: &Destination,
         alert: &Alert,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<SentMessage, SendError> {
         let config: TelegramConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let token = config.bot_token.clone();
@@ -144,13 +144,13 @@ impl ChannelAdapter for Telegram {
         let (chat, found) = match known {
             Some(chat) => (chat, None),
             None => {
-                let chat = self.find_chat(to, &token, patience).await?;
+                let chat = self.find_chat(to, &token, timeout).await?;
                 let found_chat_id = Some(chat.clone());
                 let completed = TelegramConfig { found_chat_id, ..config };
                 (chat, Some(write(&completed, Some(&to.config))))
             }
         };
-        let left = patience.saturating_sub(clock.monotonic().saturating_sub(started));
+        let left = timeout.saturating_sub(clock.monotonic().saturating_sub(started));
         let body = render::payload(&Message::new(alert), &chat);
         let answer = self.call(to, &token, "sendMessage", &body, left).await?;
         Ok(SentMessage { config: found, ..answer.into() })
@@ -162,7 +162,7 @@ impl ChannelAdapter for Telegram {
 fn is_token(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     text.split_once(':').is_some_and(|(bot, secret)| {
-        (1..=LONGEST_BOT).contains(&bot.len())
+        (1..=MAX_BOT).contains(&bot.len())
             && bot.bytes().all(|byte| byte.is_ascii_digit())
             && SECRET_LENGTHS.contains(&secret.len())
             && secret.bytes().all(plain)

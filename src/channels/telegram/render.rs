@@ -6,12 +6,12 @@ use super::chat::ChatId;
 use crate::channels::message::Message;
 
 /// The maximum length of a message text without its markup, in UTF-16 code units.
-const LONGEST_TEXT: usize = 4_096;
+const MAX_TEXT: usize = 4_096;
 
 /// Returns the body of a `sendMessage` call.
 pub fn payload(message: &Message, chat: &ChatId) -> Value {
     // The limit excludes markup and escapes, so counting them too is on the safe side.
-    let text = message.fitted(text, |text| text.encode_utf16().count() <= LONGEST_TEXT);
+    let text = message.fitted(text, |text| text.encode_utf16().count() <= MAX_TEXT);
     json!({
         "chat_id": chat,
         "text": text,
@@ -86,7 +86,7 @@ mod tests {
     /// Removes the markup from a text.
     fn without_tags(text: &str) -> String {
         let known = ["<b>", "</b>", "<code>", "</code>", "<pre>", "</pre>", "</a>"];
-        let link = "<a href=\"https://punctual.example/app/jobs/job_01\">";
+        let link = "<a href=\"https://punctual.example/app/dashboard/jobs/job_01\">";
         known.iter().chain([&link]).fold(text.to_owned(), |text, tag| text.replace(tag, ""))
     }
 
@@ -100,7 +100,7 @@ mod tests {
         for kind in AlertKind::ALL {
             let payload = rendered(&Message::new(&hostile(*kind)));
             let text = payload["text"].as_str().expect("a text");
-            assert!(text.encode_utf16().count() <= LONGEST_TEXT);
+            assert!(text.encode_utf16().count() <= MAX_TEXT);
             let plain = without_tags(text);
             assert!(!plain.contains(['<', '>', '"', '\0', '\u{202e}', '\r']), "{text}");
             let headline = text.lines().next().expect("a headline");

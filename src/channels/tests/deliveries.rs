@@ -154,7 +154,7 @@ async fn errors_repeat_no_secret() {
     let given = given.as_object().expect("an object");
     let config = bench.channels.configure(Slack, given, None).expect("configured").config;
     let alert = alert(AlertKind::JobFailed);
-    let sent = bench.channels.send(&destination(Slack, &config), &alert, PATIENCE).await;
+    let sent = bench.channels.send(&destination(Slack, &config), &alert, TIMEOUT).await;
     let error = sent.expect_err("refused");
     assert_eq!(error.code, DeliveryError::Connect);
     assert!(!format!("{error:?}").contains("127.0.0.1"), "{error:?}");
@@ -179,13 +179,13 @@ async fn a_configuration_of_another_type_is_unreadable() {
     for kind in ChannelType::ALL {
         for text in ["", "{}", "[]", r#"{"webhookUrl":1}"#] {
             let to = destination(*kind, &ChannelConfig::new(text.to_owned()));
-            let error = bench.channels.send(&to, &alert, PATIENCE).await.expect_err("unreadable");
+            let error = bench.channels.send(&to, &alert, TIMEOUT).await.expect_err("unreadable");
             assert_eq!(error.code, DeliveryError::ConfigUnreadable, "{kind}");
         }
     }
     let config = bench.config(ChannelType::Email, &json!({ "to": "ann@example.com" }));
     let to = destination(ChannelType::Email, &config);
-    let error = bench.channels.send(&to, &alert, PATIENCE).await.expect_err("no mailer");
+    let error = bench.channels.send(&to, &alert, TIMEOUT).await.expect_err("no mailer");
     assert_eq!(error.code, DeliveryError::MailNotConfigured);
     assert!(error.message.contains("mail.url"), "{error}");
 }

@@ -17,7 +17,7 @@ use crate::domain::alert::AlertKind;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::runtime::Tasks;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const SLACK_URL: &str = "https://hooks.slack.com/services/T0/B0/marker-of-the-webhook";
 const DISCORD_URL: &str = "https://discord.com/api/webhooks/123/marker-of-the-webhook";
 const TOKEN: &str = "123456:marker-of-the-bot-marker-of-the-bot";
@@ -95,7 +95,7 @@ impl Bench {
     ) -> (Result<SentMessage, SendError>, Vec<Received>) {
         let to = destination(kind, config);
         let alert = alert(AlertKind::JobFailed);
-        let sending = self.channels.send(&to, &alert, PATIENCE);
+        let sending = self.channels.send(&to, &alert, TIMEOUT);
         let serving = async {
             let mut received = Vec::new();
             for (status, headers, body) in answers {

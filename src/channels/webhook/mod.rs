@@ -162,7 +162,7 @@ impl ChannelAdapter for Webhook {
         &self,
         to: &Destination,
         alert: &Alert,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<SentMessage, SendError> {
         let config: WebhookConfig = read(&to.config).ok_or_else(SendError::unreadable_config)?;
         let body = payload::body(alert);
@@ -175,7 +175,7 @@ impl ChannelAdapter for Webhook {
             url: config.url,
             headers,
             body,
-            patience,
+            timeout,
         };
         self.provider.post(call).await.map(SentMessage::from)
     }

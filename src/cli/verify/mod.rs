@@ -29,7 +29,7 @@ const SCHEDULES: usize = 3;
 /// The interval at which the results of due ticks are looked up.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The time after its instant at which an unfinished tick counts as missed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const MINUTE: Duration = Duration::from_secs(60);
 /// The time to wait at the end for requests that were sent a second time.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
@@ -146,11 +146,11 @@ async fn follow(
                 continue;
             }
             match service.seen(schedule, tick).await {
-                Ok(TickState::Unfinished) if now < tick.plus(PATIENCE) => {
+                Ok(TickState::Unfinished) if now < tick.plus(TIMEOUT) => {
                     left.push((schedule, tick));
                 }
                 Ok(seen) => tally.add(tick, seen),
-                Err(error) if now < tick.plus(PATIENCE) => {
+                Err(error) if now < tick.plus(TIMEOUT) => {
                     output::complain(&format!("trying again: {error}"));
                     left.push((schedule, tick));
                 }

@@ -13,7 +13,7 @@ use crate::outbound::{Client, OutboundSettings, Request};
 use crate::runtime::{Clock, Tasks};
 
 /// The timeout of a request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// A placeholder: the client separates accounts, but this command has only one.
 const NO_ACCOUNT: AccountId = AccountId::from_bytes([0; 16]);
 
@@ -107,7 +107,7 @@ impl CheckedService {
             headers: self.headers.clone(),
             body: body.map(|body| Bytes::from(body.to_string())),
         };
-        let answer = self.client.send(NO_ACCOUNT, request, PATIENCE).await.result;
+        let answer = self.client.send(NO_ACCOUNT, request, TIMEOUT).await.result;
         let answer =
             answer.map_err(|failure| CliError::failed(format!("{what}: {}", failure.message)))?;
         let mut told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();

@@ -107,9 +107,9 @@ impl fmt::Display for TickTally {
             f,
             "{ticks} ticks: {missed} missed, {doubled} doubled, {late} over a second late"
         )?;
-        writeln!(f, "{failed} jobs failed; the latest began {longest} ms after its instant")?;
+        writeln!(f, "{failed} jobs failed; the longest start lag was {longest} ms")?;
         match received {
-            Some(received) => writeln!(f, "{received} requests came to this command"),
+            Some(received) => writeln!(f, "this command received {received} requests"),
             None => Ok(()),
         }
     }
@@ -135,10 +135,10 @@ mod tests {
         assert_eq!(
             fine.to_string(),
             "1 ticks: 0 missed, 0 doubled, 1 over a second late\n\
-             0 jobs failed; the latest began 2500 ms after its instant\n"
+             0 jobs failed; the longest start lag was 2500 ms\n"
         );
         fine.compare(&Listening::default());
-        assert!(!fine.is_kept(), "the service says so, and nothing came");
+        assert!(!fine.is_kept(), "the service reports a job, and no request arrived");
         for wrong in [vec![], vec![job("PENDING")], vec![job("SUCCESS"), job("SUCCESS")]] {
             let mut tally = TickTally::default();
             tally.add(tick, TickState::of(&wrong));

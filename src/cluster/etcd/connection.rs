@@ -23,10 +23,10 @@ pub(super) const KEEP_ALIVE: ClusterOperation = ClusterOperation::named("lease_k
 pub(super) const REVOKE: ClusterOperation = ClusterOperation::named("lease_revoke");
 
 /// The timeout of a request that etcd answers from memory.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// The timeout of a write. It is longer because the disks of etcd may be slow. While a write waits,
 /// the renewals of the lease detect sooner if the server is gone.
-const WRITE_PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval of keep-alive pings on an idle connection. etcd closes connections that ping more
 /// often.
 const TRY_EVERY: Duration = Duration::from_secs(5);
@@ -39,8 +39,8 @@ pub(super) async fn connect(
 ) -> Result<Client, EtcdFailure> {
     let endpoint = &settings.endpoints[turn % settings.endpoints.len()];
     let mut options = ConnectOptions::new()
-        .with_connect_timeout(PATIENCE)
-        .with_keep_alive(TRY_EVERY, PATIENCE)
+        .with_connect_timeout(TIMEOUT)
+        .with_keep_alive(TRY_EVERY, TIMEOUT)
         .with_keep_alive_while_idle(true)
         .with_require_leader(true)
         .with_auto_token_refresh(true);
@@ -64,7 +64,7 @@ pub(super) fn answer<T>(
     operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
 ) -> impl Future<Output = Result<T, EtcdFailure>> {
-    within(clock, operation, PATIENCE, Box::pin(request))
+    within(clock, operation, TIMEOUT, Box::pin(request))
 }
 
 /// Waits for the answer to a write, up to its longer timeout.
@@ -73,7 +73,7 @@ pub(super) fn written<T>(
     operation: ClusterOperation,
     request: impl Future<Output = Result<T, Error>>,
 ) -> impl Future<Output = Result<T, EtcdFailure>> {
-    within(clock, operation, WRITE_PATIENCE, Box::pin(request))
+    within(clock, operation, WRITE_TIMEOUT, Box::pin(request))
 }
 
 /// Applies a timeout and measures the call. The request is boxed because it is large and is moved

@@ -23,7 +23,7 @@ pub(super) enum EtcdFailure {
          give each installation a prefix of its own"
     )]
     Foreign(String),
-    #[error("etcd is away: {0}")]
+    #[error("etcd is unreachable: {0}")]
     Other(String),
 }
 
@@ -32,7 +32,7 @@ pub(super) enum EtcdFailure {
 pub(super) enum EtcdRemedy {
     Settings,
     Rights,
-    Patience,
+    Wait,
 }
 
 impl EtcdFailure {
@@ -42,7 +42,7 @@ impl EtcdFailure {
         match self {
             Self::Login(_) | Self::Foreign(_) => EtcdRemedy::Settings,
             Self::Rights(_) => EtcdRemedy::Rights,
-            Self::Silent | Self::LeaseEnded | Self::Ended | Self::Other(_) => EtcdRemedy::Patience,
+            Self::Silent | Self::LeaseEnded | Self::Ended | Self::Other(_) => EtcdRemedy::Wait,
         }
     }
 }

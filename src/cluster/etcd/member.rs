@@ -79,7 +79,7 @@ impl EtcdMember {
             }
             if said != Some(failure.remedy()) {
                 said = Some(failure.remedy());
-                tracing::warn!(error = %failure, "not in the cluster, trying again");
+                tracing::warn!(error = %failure, "cannot take part in the cluster, trying again");
             }
             self.known.send_modify(|known| *known = Err(failure.to_string()));
             self.clock.sleep(retry.mul_f64(0.5 + self.random.unit() / 2.0)).await;
@@ -187,7 +187,7 @@ impl EtcdMember {
             let from = WatchOptions::new().with_prefix().with_start_revision(revision + 1);
             let watching = client.watch(self.keys.all(), Some(from.with_progress_notify()));
             let mut changes = answer(&self.clock, WATCH, watching).await?;
-            tracing::info!(members = view.members.len(), "in the cluster");
+            tracing::info!(members = view.members.len(), "taking part in the cluster");
             loop {
                 self.reconcile(&mut client, &mut view, lease).await?;
                 self.known.send_modify(|known| *known = Ok(view.clone()));
@@ -218,7 +218,7 @@ impl EtcdMember {
         loop {
             let response = changes.message().await?.ok_or(EtcdFailure::Ended)?;
             if response.canceled() || response.compact_revision() > 0 {
-                tracing::debug!(reason = response.cancel_reason(), "the watch was ended");
+                tracing::debug!(error = response.cancel_reason(), "etcd ended the watch");
                 return Ok(false);
             }
             for event in response.events() {
@@ -273,7 +273,7 @@ impl EtcdMember {
         let held = view.held_by(lease);
         self.trust.hold(held.intersection(&own).copied().collect());
         let others = view.shards.iter().filter(|(_, holder)| holder.lease != lease);
-        self.trust.follow(others.map(|(shard, holder)| (*shard, holder.name.as_str())));
+        self.trust.record_holders(others.map(|(shard, holder)| (*shard, holder.name.as_str())));
         Ok(())
     }
 

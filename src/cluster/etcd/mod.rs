@@ -98,7 +98,7 @@ impl Cluster for EtcdCluster {
     }
 
     fn is_trusted(&self) -> bool {
-        self.trust.is_there()
+        self.trust.is_trusted_now()
     }
 
     fn replace(&self, replacements: Vec<Replacement>) {

@@ -100,7 +100,7 @@ impl Trust {
 
     /// Applies the holders of shards that etcd names. A replacement ends if etcd names a replica
     /// other than the dead leader.
-    pub fn follow<'a>(&self, holders: impl Iterator<Item = (ShardId, &'a str)>) {
+    pub fn record_holders<'a>(&self, holders: impl Iterator<Item = (ShardId, &'a str)>) {
         let mut state = self.state.lock();
         for (shard, holder) in holders {
             if state.replaced.get(&shard).is_some_and(|replaced| replaced.of != holder) {
@@ -111,7 +111,7 @@ impl Trust {
     }
 
     /// Returns `true` if the terms are trusted now.
-    pub fn is_there(&self) -> bool {
+    pub fn is_trusted_now(&self) -> bool {
         self.is_trusted(&self.state.lock())
     }
 
@@ -165,7 +165,7 @@ impl Trust {
         let mut was_trusted = false;
         loop {
             self.clock.sleep(LOOK_EVERY).await;
-            was_trusted = self.tell(was_trusted);
+            was_trusted = self.report_trust(was_trusted);
             let now = (self.clock.machine_us(), self.clock.monotonic());
             if has_jumped(last, now) {
                 tracing::warn!(
@@ -178,16 +178,18 @@ impl Trust {
     }
 
     /// Reports in a metric if the terms are trusted, and logs a change. Returns the new state.
-    fn tell(&self, was_trusted: bool) -> bool {
+    fn report_trust(&self, was_trusted: bool) -> bool {
         let state = self.state.lock();
         let (is_trusted, shards) = (self.is_trusted(&state), state.held.len());
         DEGRADED.with(Server::Cluster).set(usize::from(!is_trusted));
         match (was_trusted, is_trusted) {
             (true, false) => tracing::warn!(
                 shards,
-                "etcd is away: this replica keeps leading its shards, by the store (cluster.url)"
+                "etcd unreachable, keeping the led shards; the store's epochs decide (cluster.url)"
             ),
-            (false, true) => tracing::info!(shards, "etcd assigns the leaders of the shards"),
+            (false, true) => {
+                tracing::info!(shards, "etcd reachable, etcd assigns the shard leaders");
+            }
             _ => {}
         }
         is_trusted
@@ -271,10 +273,10 @@ mod tests {
         assert_eq!(term(3), None, "another replica was faster");
         trust.renew(Duration::from_secs(20));
         let one = term(1).expect("its key is there");
-        assert_eq!((one.replaces, one.number), (None, 5), "it is led by right again");
-        trust.follow([(ShardId(2), "dead")].into_iter());
+        assert_eq!((one.replaces, one.number), (None, 5), "etcd confirms the term again");
+        trust.record_holders([(ShardId(2), "dead")].into_iter());
         assert_eq!(term(2), Some(two), "etcd does not know yet that it has died");
-        trust.follow([(ShardId(2), "other")].into_iter());
+        trust.record_holders([(ShardId(2), "other")].into_iter());
         assert_eq!(term(2), None);
     }
 

@@ -1,4 +1,4 @@
-//! The audit log of the account. Its filters and its place are in the address.
+//! The audit log of the account. Its filters and its position are in the address.
 
 use axum::extract::State;
 use axum::response::Response;

@@ -11,7 +11,7 @@ use crate::dashboard::table::Column::{Number, Text};
 use crate::dashboard::time;
 use crate::dashboard::visitor::Visitor;
 use crate::dashboard::widgets::account_notes;
-use crate::domain::key::MOST_KEYS;
+use crate::domain::key::MAX_KEYS;
 use crate::domain::plan::Plan;
 
 /// Renders the plan, and how much of it is used.
@@ -35,7 +35,7 @@ fn usage_table(overview: &AccountOverview) -> Markup {
     let (plan, usage) = (&overview.plan, overview.usage);
     let rows = [
         ("Schedules", usage.schedules, plan.schedules),
-        ("Active API keys", usage.keys, Some(MOST_KEYS)),
+        ("Active API keys", usage.keys, Some(MAX_KEYS)),
         ("Channels", usage.channels, plan.channels),
         ("Jobs this month", overview.jobs_this_month, plan.jobs_per_month),
     ];

@@ -8,7 +8,7 @@ use crate::domain::ChannelId;
 use crate::store::ChannelUses;
 
 /// The maximum number of schedules that a page names.
-const MOST: u32 = 50;
+const MAX_NAMED: u32 = 50;
 
 /// Reads the schedules that name a channel.
 pub(super) async fn read(
@@ -16,7 +16,7 @@ pub(super) async fn read(
     visitor: &Visitor,
     id: ChannelId,
 ) -> Result<ChannelUses, PageError> {
-    Ok(dashboard.notifications.channel_uses(visitor.account(), id, MOST).await?)
+    Ok(dashboard.notifications.channel_uses(visitor.account(), id, MAX_NAMED).await?)
 }
 
 /// Renders links to the schedules, and the number of all if some are left out.

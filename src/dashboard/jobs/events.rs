@@ -32,7 +32,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The maximum time between two checks of the session and the membership.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum duration of a stream.
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_STREAM: Duration = Duration::from_secs(600);
 /// The time after which a browser connects again.
 const RECONNECT: Duration = Duration::from_secs(2);
 
@@ -114,7 +114,7 @@ impl StreamTimes {
     /// Returns the times of a stream that begins at `now`.
     fn from(now: Duration) -> Self {
         Self {
-            ends_at: now + LONGEST,
+            ends_at: now + MAX_STREAM,
             heartbeat_at: now + HEARTBEAT,
             check_at: now + CHECK_INTERVAL,
         }

@@ -1,4 +1,4 @@
-//! The list of jobs. Its filters and its place are in the address.
+//! The list of jobs. Its filters and its position are in the address.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -21,7 +21,7 @@ use crate::store::{JobPage, JobQuery};
 const PAGE_JOBS: u32 = 50;
 /// The last page that is found by counting from the newest job: the store counts 10,000 jobs.
 const LAST_PAGE: u64 = 200;
-/// The filters of the list, and the place in it.
+/// The filters of the list, and the position in it.
 struct JobFilters {
     status: Option<JobStatus>,
     trigger: Option<Trigger>,

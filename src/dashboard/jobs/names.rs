@@ -8,7 +8,7 @@ use crate::domain::{AccountId, ScheduleId};
 use crate::schedules::CommandError;
 
 /// The maximum number of schedules whose names are looked up. Beyond it, links show ids.
-const MOST_NAMES: usize = 20;
+const MAX_NAMES: usize = 20;
 
 /// The names of schedules by their ids.
 pub(in crate::dashboard) type ScheduleNames = BTreeMap<ScheduleId, String>;
@@ -21,7 +21,7 @@ pub(in crate::dashboard) async fn names(
 ) -> Result<ScheduleNames, PageError> {
     let ids: BTreeSet<ScheduleId> = jobs.iter().map(|job| job.schedule_id).collect();
     let mut names = ScheduleNames::new();
-    for id in ids.into_iter().take(MOST_NAMES) {
+    for id in ids.into_iter().take(MAX_NAMES) {
         match dashboard.schedules.get(account, id).await {
             Ok(schedule) => {
                 names.insert(id, schedule.name);

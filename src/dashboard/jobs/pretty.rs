@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// The maximum growth of a text. Deeply nested arrays would otherwise become very long.
-const MOST_GROWTH: usize = 4;
+const MAX_GROWTH: usize = 4;
 
 /// Returns the text with line breaks and indentation; `None` if it is not a JSON object or array.
 pub(super) fn pretty(text: &str) -> Option<String> {
@@ -14,7 +14,7 @@ pub(super) fn pretty(text: &str) -> Option<String> {
     if !is_json {
         return None;
     }
-    let most = 1_024 + MOST_GROWTH * text.len();
+    let most = 1_024 + MAX_GROWTH * text.len();
     let mut indented = Indented::default();
     for letter in text.chars() {
         indented.push(letter);

@@ -11,7 +11,7 @@ use crate::schedules::CommandError;
 use crate::store::{ScheduleQuery, ScheduleSort, SortField};
 
 /// The maximum number of schedules that a search offers.
-const MOST_OFFERED: usize = 20;
+const MAX_OFFERED: usize = 20;
 /// The number of schedules that a search reads. The store also finds descriptions and URLs, so some
 /// of them do not count.
 const READ: u32 = 200;
@@ -20,7 +20,7 @@ const READ: u32 = 200;
 pub(super) struct FoundSchedules {
     /// The text that was searched for.
     text: String,
-    /// The schedules, by name, at most [`MOST_OFFERED`].
+    /// The schedules, by name, at most [`MAX_OFFERED`].
     schedules: Vec<Schedule>,
     /// `true` if there may be more of them.
     has_more: bool,
@@ -92,8 +92,8 @@ pub(super) async fn search(
     let mut schedules: Vec<_> = page.schedules.into_iter().filter(is_found).collect();
     // Exact names come first, so that the limit does not leave them out.
     schedules.sort_by_key(|one| !one.name.eq_ignore_ascii_case(text));
-    let has_more = page.has_more || schedules.len() > MOST_OFFERED;
-    schedules.truncate(MOST_OFFERED);
+    let has_more = page.has_more || schedules.len() > MAX_OFFERED;
+    schedules.truncate(MAX_OFFERED);
     Ok(FoundSchedules { text: text.to_owned(), schedules, has_more })
 }
 

@@ -16,7 +16,7 @@ use crate::dashboard::visitor::Visitor;
 use crate::dashboard::{Dashboard, DashboardParts, PageError, id_of, question, shell, widgets};
 use crate::domain::KeyId;
 use crate::domain::field_errors::{FieldErrors, choices};
-use crate::domain::key::{ApiKey, KeyRecord, MOST_KEYS, Scope};
+use crate::domain::key::{ApiKey, KeyRecord, MAX_KEYS, Scope};
 use crate::domain::user::Role;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -43,7 +43,7 @@ pub(super) async fn create(
             FormMessages::of_fields(FieldErrors::of("name", "Use 1 to 100 printable characters"))
         }
         Err(AccountError::TooManyKeys(_)) => FormMessages::general(&format!(
-            "The account already has {MOST_KEYS} active keys. Revoke one first"
+            "The account already has {MAX_KEYS} active keys. Revoke one first"
         )),
         Err(error) => return Err(error.into()),
     };

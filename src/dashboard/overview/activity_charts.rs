@@ -99,8 +99,8 @@ fn after(class: usize) -> String {
 
 fn outcomes(activity: &Activity, zone: ShownZone) -> Markup {
     let most = activity.periods.iter().map(AccountHour::jobs).max().unwrap_or(0);
-    let stack = |(place, period): (usize, &AccountHour)| StackedBar {
-        place,
+    let stack = |(position, period): (usize, &AccountHour)| StackedBar {
+        position,
         parts: [period.succeeded, period.failed, period.cancelled]
             .into_iter()
             .zip(OUTCOMES)
@@ -120,8 +120,8 @@ fn outcomes(activity: &Activity, zone: ShownZone) -> Markup {
 }
 
 fn lags_chart(activity: &Activity, zone: ShownZone) -> Markup {
-    let stack = |(place, period): (usize, &AccountHour)| StackedBar {
-        place,
+    let stack = |(position, period): (usize, &AccountHour)| StackedBar {
+        position,
         parts: groups(period),
         full: period.lags.iter().sum(),
         title: format!(

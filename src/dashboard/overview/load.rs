@@ -118,9 +118,9 @@ fn load(forecast: &Forecast, (at, runs): (Timestamp, u64), zone: ShownZone) -> M
 }
 
 fn bars(quarters: &[Quarter], zone: ShownZone) -> Markup {
-    let bar = |(place, quarter): (usize, &Quarter)| {
+    let bar = |(position, quarter): (usize, &Quarter)| {
         let title = title(quarter, zone);
-        ChartBar { class: "load", place, value: quarter.runs, title }
+        ChartBar { class: "load", position, value: quarter.runs, title }
     };
     let bars: Vec<ChartBar> =
         quarters.iter().enumerate().filter(|(_, quarter)| quarter.runs > 0).map(bar).collect();
@@ -159,7 +159,7 @@ fn quarters(forecast: &Forecast) -> Vec<Quarter> {
     let first = start - start.rem_euclid(QUARTER_MS);
     let known = usize::try_from((start - first) / 60_000).unwrap_or(0);
     let (head, rest) = forecast.runs.split_at((QUARTER - known).min(forecast.runs.len()));
-    let starts = (0..).map(|place: i64| first + place * QUARTER_MS);
+    let starts = (0..).map(|position: i64| first + position * QUARTER_MS);
     let parts = std::iter::once(head).chain(rest.chunks(QUARTER));
     starts
         .zip(parts)
@@ -195,7 +195,7 @@ mod tests {
         let cut = forecast("2026-11-26T08:10:00Z", &[(0, 2), (4, 3), (5, 4), (1_439, 9)]);
         let quarters = quarters(&cut);
         assert_eq!(quarters.len(), QUARTERS);
-        let quarter = |place: usize| (quarters[place].runs, quarters[place].most);
+        let quarter = |position: usize| (quarters[position].runs, quarters[position].most);
         assert_eq!([0, 1, 2, QUARTERS - 1].map(quarter), [(5, 3), (4, 4), (0, 0), (9, 9)]);
         assert_eq!(quarters[0].start, "2026-11-26T08:00:00Z".parse().expect("an instant"));
         assert_eq!(quarters[1].start, "2026-11-26T08:15:00Z".parse().expect("an instant"));

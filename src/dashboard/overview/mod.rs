@@ -28,7 +28,7 @@ use load::AccountLoad;
 /// The number of entries in the lists of last jobs and of next runs.
 const LISTED: u32 = 10;
 /// The maximum number of failing schedules in the list.
-const MOST_FAILING: u32 = 20;
+const MAX_FAILING: u32 = 20;
 
 pub(super) fn routes() -> Router<Dashboard> {
     Router::new()
@@ -64,7 +64,7 @@ async fn show(
     if overview.usage.schedules == 0 {
         return Ok(first::page(&dashboard, &visitor, &overview));
     }
-    let failing = schedules(SortField::LastRun, true, MOST_FAILING);
+    let failing = schedules(SortField::LastRun, true, MAX_FAILING);
     let failing = ScheduleQuery { is_failing: Some(true), ..failing };
     let upcoming = schedules(SortField::NextTick, false, LISTED);
     let upcoming = ScheduleQuery { is_enabled: Some(true), ..upcoming };

@@ -81,7 +81,7 @@ pub(super) fn durations(jobs: &[Job], zone: ShownZone) -> Markup {
         "Durations of the last {number} jobs, up to {longest}. The table below has the values."
     );
     let bars: Vec<ChartBar> =
-        timed.iter().enumerate().map(|(place, job)| bar(place, job, zone)).collect();
+        timed.iter().enumerate().map(|(position, job)| bar(position, job, zone)).collect();
     html! {
         h2 { "Durations" }
         (chart::bars(&about, JOBS as usize, &bars))
@@ -90,9 +90,9 @@ pub(super) fn durations(jobs: &[Job], zone: ShownZone) -> Markup {
     }
 }
 
-fn bar(place: usize, job: &Job, zone: ShownZone) -> ChartBar {
+fn bar(position: usize, job: &Job, zone: ShownZone) -> ChartBar {
     let (class, value) = (widgets::status_class(job.status), job.duration_ms.unwrap_or(0).into());
-    ChartBar { class, place, value, title: label(job, zone) }
+    ChartBar { class, position, value, title: label(job, zone) }
 }
 
 fn table(jobs: &[&Job], zone: ShownZone) -> Markup {

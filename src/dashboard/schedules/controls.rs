@@ -94,12 +94,12 @@ fn header_rows(fields: &FormFields, messages: &FormMessages) -> Markup {
     html! {
         fieldset.wrong[message.is_some()] aria-describedby=[message.map(|_| "headers-message")] {
             legend { "Headers" }
-            @for (place, (name, value)) in rows.iter().enumerate() {
+            @for (position, (name, value)) in rows.iter().enumerate() {
                 div.pair {
                     input type="text" name=(input::HEADER_NAME) value=(name) autocomplete="off"
-                        aria-label={ "Name of header " (place + 1) };
+                        aria-label={ "Name of header " (position + 1) };
                     input type="text" name=(input::HEADER_VALUE) value=(value) autocomplete="off"
-                        aria-label={ "Value of header " (place + 1) };
+                        aria-label={ "Value of header " (position + 1) };
                 }
             }
             p.hint { "A name on the left, its value on the right. Save to get more rows." }

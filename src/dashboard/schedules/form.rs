@@ -188,7 +188,7 @@ impl<'a> ScheduleForm<'a> {
                     (test_panel::button(&action))
                     a.button.second href=(back) { "Cancel" }
                 }
-                (test_panel::place(self.test.as_ref()))
+                (test_panel::container(self.test.as_ref()))
             }
         }
     }
@@ -197,7 +197,7 @@ impl<'a> ScheduleForm<'a> {
 /// Marks a page as an answer to the script, which replaces the present form with that of the page.
 fn in_place_of_the_form(page: Response) -> Response {
     let form = format!("#{FORM}");
-    let places =
+    let headers =
         [("hx-retarget", form.as_str()), ("hx-reselect", &form), ("hx-reswap", "outerHTML")];
-    (places, page).into_response()
+    (headers, page).into_response()
 }

@@ -19,12 +19,12 @@ use crate::dashboard::widgets::{FormField, general_message};
 use crate::dashboard::{Dashboard, DashboardParts, PageError, zones};
 use crate::domain::alert::masked_url;
 use crate::domain::user::Role;
-use crate::schedules::{ImportEntry, ImportPreview, ImportText, ImportedSchedule, LARGEST_IMPORT};
+use crate::schedules::{ImportEntry, ImportPreview, ImportText, ImportedSchedule, MAX_IMPORT};
 
 /// The path of the page below the dashboard.
 pub(super) const PATH: &str = "/schedules/import";
 /// The maximum size of the form in bytes. A browser sends each line break of the text as CR LF.
-pub(super) const MOST_BYTES: usize = 2 * LARGEST_IMPORT + (64 << 10);
+pub(super) const MAX_BYTES: usize = 2 * MAX_IMPORT + (64 << 10);
 /// The buttons of the preview.
 const CREATE: &str = "create";
 const EDIT: &str = "edit";
@@ -44,7 +44,7 @@ pub(super) async fn submit(
     UploadFields { fields, unreadable }: UploadFields,
 ) -> Result<Response, PageError> {
     let (account, call) = (visitor.account(), visitor.call()?);
-    // The upload comes before it: a slow client would otherwise keep a place from others.
+    // The upload comes before it: a slow client would otherwise hold a permit that others need.
     let import = dashboard.imports.begin().await.ok_or_else(busy)?;
     if fields.has(EDIT) {
         return Ok(entry_page(&dashboard, &visitor, &fields, &FormMessages::default()));
@@ -173,7 +173,7 @@ fn preview(
 fn row(entry: &ImportEntry) -> Markup {
     html! {
         tr {
-            th scope="row" { (entry.place) }
+            th scope="row" { (entry.number) }
             @match &entry.schedule {
                 Ok(schedule) => { (cells(schedule)) }
                 Err(messages) => {

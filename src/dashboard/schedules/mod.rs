@@ -44,7 +44,7 @@ pub(super) fn routes() -> Router<Dashboard> {
         .route("/dashboard/schedules/cron", get(cron_help::show))
         .route(
             "/dashboard/schedules/import",
-            import.layer(DefaultBodyLimit::max(import::MOST_BYTES)),
+            import.layer(DefaultBodyLimit::max(import::MAX_BYTES)),
         )
         .route("/dashboard/schedules/worst-case", get(worst_case::show))
         .route("/dashboard/schedules/new", get(form::new).post(form::create))

@@ -186,8 +186,8 @@ fn alerts(dashboard: &DashboardParts, visitor: &Visitor, preference: &Preference
         h2 { "Alerts" }
         p {
             (outcomes)
-            @for (place, channel) in preference.channels.iter().enumerate() {
-                @if place > 0 { "," } " " (channel.label)
+            @for (position, channel) in preference.channels.iter().enumerate() {
+                @if position > 0 { "," } " " (channel.label)
             }
         }
         @if let Some(warning) = &preference.warning { p.note { (warning) } }

@@ -11,7 +11,7 @@ use crate::dashboard::{DashboardParts, PageError};
 use crate::domain::job::Attempt;
 use crate::domain::outcome::{Failure, Outcome};
 use crate::outbound::Request;
-use crate::schedules::{CommandError, LONGEST_TEST, TestResult, TestedSchedule};
+use crate::schedules::{CommandError, MAX_TEST, TestResult, TestedSchedule};
 
 /// The name of the button that sends a test request.
 pub(super) const BUTTON: &str = "test-request";
@@ -38,7 +38,7 @@ pub(super) fn button(action: &str) -> Markup {
 }
 
 /// Renders the panel; it is empty before the first test.
-pub(super) fn place(panel: Option<&Markup>) -> Markup {
+pub(super) fn container(panel: Option<&Markup>) -> Markup {
     html! {
         div id=(PANEL) aria-live="polite" { @if let Some(panel) = panel { (panel) } }
     }
@@ -89,7 +89,7 @@ fn panel(result: &TestResult, visitor: &Visitor) -> Markup {
         p { span class={ "state " (class) } { (word) } }
         p.hint {
             "The request was sent once, with the header Punctual-Test and a timeout of at most "
-            (LONGEST_TEST.as_secs()) " s. It is not retried, and nothing was saved."
+            (MAX_TEST.as_secs()) " s. It is not retried, and nothing was saved."
         }
         @if let Some(failure) = failure {
             (advice::failure(failure.code, Some(&failure.message)))

@@ -107,13 +107,13 @@ fn bodies(
     [show(before, old_is_lost), show(after, new_is_lost)]
 }
 
-/// Returns a text, or the part of a long one around `place`.
-fn excerpt(text: &str, place: usize) -> VersionValue {
+/// Returns a text, or the part of a long one around `offset`.
+fn excerpt(text: &str, offset: usize) -> VersionValue {
     if text.len() <= EXCERPT {
         return VersionValue::Body { part: text.to_owned(), note: None };
     }
     let latest = text.len() - EXCERPT;
-    let start = text.floor_char_boundary(place.saturating_sub(CONTEXT).min(latest));
+    let start = text.floor_char_boundary(offset.saturating_sub(CONTEXT).min(latest));
     let end = text.floor_char_boundary(start + EXCERPT);
     let part = text[start..end].to_owned();
     let note = format!("Cut: bytes {} to {end} of {}.", start + 1, text.len());

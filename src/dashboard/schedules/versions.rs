@@ -58,8 +58,8 @@ pub(super) async fn show(
              late and overlapping runs create no version."
         }
         p { "Stored versions: " (found.total) }
-        @for place in 0..found.versions.len().min(usize::from(PAGE)) {
-            (list.render(&dashboard, &visitor, place))
+        @for position in 0..found.versions.len().min(usize::from(PAGE)) {
+            (list.render(&dashboard, &visitor, position))
         }
         (widgets::pager(newest, older))
     };
@@ -91,8 +91,8 @@ pub(super) fn readable(version: &StoredVersion) -> version_changes::ReadableDefi
 }
 
 impl VersionList<'_> {
-    fn render(&self, dashboard: &DashboardParts, visitor: &Visitor, place: usize) -> Markup {
-        let AuthoredVersion { version, author } = &self.versions[place];
+    fn render(&self, dashboard: &DashboardParts, visitor: &Visitor, position: usize) -> Markup {
+        let AuthoredVersion { version, author } = &self.versions[position];
         let is_current = version.id == self.schedule.version;
         let path = path_of(dashboard, self.schedule.id);
         html! {
@@ -111,15 +111,15 @@ impl VersionList<'_> {
                         }
                     }
                 }
-                (self.differences(place))
+                (self.differences(position))
             }
         }
     }
 
     /// Renders the differences from the version before.
-    fn differences(&self, place: usize) -> Markup {
-        let version = &self.versions[place].version;
-        let Some(before) = self.versions.get(place + 1) else {
+    fn differences(&self, position: usize) -> Markup {
+        let version = &self.versions[position].version;
+        let Some(before) = self.versions.get(position + 1) else {
             return html! {
                 @if version.created_at == self.schedule.created_at {
                     p { "The schedule was created with this version." }

@@ -8,7 +8,7 @@ use crate::domain::names::names;
 /// The maximum number of tries of a delivery.
 pub const TRIES: u8 = 5;
 /// The maximum time by which a `Retry-After` can postpone a try.
-pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(3_600);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 /// The fraction of a wait that jitter may add or remove.
 const JITTER: f64 = 0.2;
 
@@ -89,7 +89,7 @@ impl TrySchedule {
     /// the last one.
     ///
     /// `jitter` (0 to 1) moves the wait by up to 20 % either way. The wait from `now` is
-    /// at least `retry_after`, capped at [`LONGEST_RETRY_AFTER`].
+    /// at least `retry_after`, capped at [`MAX_RETRY_AFTER`].
     pub fn next(
         &self,
         made: u8,
@@ -98,14 +98,15 @@ impl TrySchedule {
         jitter: f64,
         retry_after: Option<Duration>,
     ) -> Option<Timestamp> {
-        let place = usize::from(made.max(1)) - 1;
-        let offset = *self.offsets.get(place)?;
-        let before = place.checked_sub(1).map_or(Duration::ZERO, |place| self.offsets[place]);
+        let position = usize::from(made.max(1)) - 1;
+        let offset = *self.offsets.get(position)?;
+        let before =
+            position.checked_sub(1).map_or(Duration::ZERO, |position| self.offsets[position]);
         // Jitter is a fraction of this wait only, so that tries keep their order.
         let spread = offset.saturating_sub(before).mul_f64(JITTER);
         let earliest = offset.saturating_sub(spread);
         let due = first.plus(earliest + spread.mul_f64(2.0 * jitter.clamp(0.0, 1.0)));
-        let asked = now.plus(retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER));
+        let asked = now.plus(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER));
         Some(due.max(asked))
     }
 }

@@ -10,7 +10,7 @@ const MASKED: &str = "•••";
 const HARMLESS: [&str; 5] =
     ["accept", "accept-language", "cache-control", "content-type", "user-agent"];
 /// The minimum length of a secret in bytes. Shorter values are too common to search for.
-const SHORTEST: usize = 6;
+const MIN_SECRET_BYTES: usize = 6;
 
 /// The secrets of a request: the values of its headers and of its query.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ impl Mask {
 
     /// Adds these secrets to the mask.
     pub fn with(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
-        let secrets = secrets.into_iter().filter(|secret| secret.len() >= SHORTEST);
+        let secrets = secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET_BYTES);
         self.0.extend(secrets.flat_map(|secret| spellings(&secret)));
         // The longest comes first, because a shorter one may be a part of it.
         self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));

@@ -5,9 +5,9 @@ use crate::domain::Timestamp;
 use crate::domain::plan::NotifyOn;
 
 /// The maximum of `failureThreshold`.
-pub const MOST_THRESHOLD: u32 = 1_000;
+pub const MAX_THRESHOLD: u32 = 1_000;
 /// The maximum of `repeatEveryMinutes`: a week.
-pub const MOST_REPEAT_MINUTES: u32 = 10_080;
+pub const MAX_REPEAT_MINUTES: u32 = 10_080;
 
 /// A schedule's notification preference, without its channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

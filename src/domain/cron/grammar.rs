@@ -40,7 +40,8 @@ pub(super) fn parse(text: &str) -> Result<CronFields, InvalidCron> {
     let Ok(texts) = <[&str; 5]>::try_from(texts.as_slice()) else {
         return Err(InvalidCron::FieldCount(texts.len()));
     };
-    let read = |place: usize, unit| field(texts[place], unit).ok_or(InvalidCron::Field(place));
+    let read =
+        |position: usize, unit| field(texts[position], unit).ok_or(InvalidCron::Field(position));
     let fields = CronFields {
         minute: read(0, FieldUnit::Minute)?,
         hour: read(1, FieldUnit::Hour)?,

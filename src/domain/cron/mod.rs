@@ -1,8 +1,8 @@
 //! Cron expressions: when a schedule ticks.
 //!
-//! Place in the flow: the front doors parse and preview a user's expression. The scheduler asks a
-//! [`Recurrence`] for the next tick of a schedule, and after an outage for the newest missed tick
-//! and the number of missed ticks.
+//! Place in the flow: the API and the dashboard parse and preview a user's expression. The
+//! scheduler asks a [`Recurrence`] for the next tick of a schedule, and after an outage for the
+//! newest missed tick and the number of missed ticks.
 //!
 //! A strict reader of the five-field grammar (`grammar`) converts a user's text into sets
 //! (`fields`). The crate `cron` finds matching wall times in lists written from those sets
@@ -59,7 +59,7 @@ pub enum InvalidCron {
     TooLong,
     /// The text has this number of fields, not five.
     FieldCount(usize),
-    /// The field at this place, counted from 0, is malformed or out of its range.
+    /// The field at this position, counted from 0, is malformed or out of its range.
     Field(usize),
     /// No date ever matches.
     NoDate,
@@ -91,9 +91,9 @@ impl InvalidCron {
                 let names = FIELDS.map(|(name, ..)| name).join(", ");
                 format!("it has {count} fields and must have five: {names}")
             }
-            Self::Field(place) => {
-                let (name, unit, names) = FIELDS[place.min(FIELDS.len() - 1)];
-                let field = fields_of(expression).nth(place).unwrap_or_default();
+            Self::Field(position) => {
+                let (name, unit, names) = FIELDS[position.min(FIELDS.len() - 1)];
+                let field = fields_of(expression).nth(position).unwrap_or_default();
                 let (min, max) = (unit.min(), unit.max());
                 format!(
                     "{name} {field}: must be {min} to {max}{names}, *, or a list, range or step of \

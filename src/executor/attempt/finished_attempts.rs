@@ -21,7 +21,7 @@ impl FinishedAttempt {
         (job, attempt): (JobId, u8),
         end: impl FnOnce(Timestamp) -> AttemptEnd,
     ) -> Option<Self> {
-        let (guard, _) = shared.running.enter(job, attempt, None)?;
+        let (guard, _) = shared.registry.register(job, attempt, None)?;
         let completed_at = shared.clock.now();
         let completion = Completion {
             job,

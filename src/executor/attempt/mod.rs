@@ -16,7 +16,7 @@ use crate::executor::attempt_registry::{Abort, AttemptGuard};
 use crate::executor::shared::ExecutorShared;
 use crate::runtime::ClockMoment;
 use crate::runtime::faults::FaultPoint;
-use crate::store::{AttemptEnd, Claimed, Completion};
+use crate::store::{AttemptEnd, ClaimedJob, Completion};
 use crate::telemetry::metrics::{
     ATTEMPT_SECONDS, ATTEMPTS, ATTEMPTS_RUNNING, RESPONSES, ResponseClass,
 };
@@ -27,7 +27,7 @@ use request::build;
 /// A claimed attempt that holds its slot.
 pub(super) struct ClaimedAttempt {
     pub(super) shared: Arc<ExecutorShared>,
-    pub(super) claimed: Claimed,
+    pub(super) claimed: ClaimedJob,
     /// The moment from which the time to send counts: not later than the claim's request.
     pub(super) asked: ClockMoment,
     pub(super) slot: Slot,
@@ -100,7 +100,7 @@ impl ClaimedAttempt {
     }
 
     fn trace(&self, began_at: Timestamp, completion: &Completion) {
-        let Claimed { job, account, schedule, attempt, definition, .. } = &self.claimed;
+        let ClaimedJob { job, account, schedule, attempt, definition, .. } = &self.claimed;
         let span = AttemptSpan {
             subject: JobSubject { job: *job, schedule: Some(*schedule), account: Some(*account) },
             attempt: *attempt,
@@ -131,7 +131,7 @@ impl ClaimedAttempt {
 
     /// Returns the end of a failed attempt: another attempt follows if one is left.
     fn retry(&self, failure: Failure, retry_after: Option<Duration>, now: Timestamp) -> AttemptEnd {
-        let Claimed { attempt, max_attempts, .. } = self.claimed;
+        let ClaimedJob { attempt, max_attempts, .. } = self.claimed;
         let ExecutorShared { random, settings, .. } = &*self.shared;
         let wait = settings.retry.next(attempt, max_attempts, random.unit(), retry_after);
         AttemptEnd::failed(failure, wait.map(|wait| now.plus(wait)))

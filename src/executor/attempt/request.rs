@@ -5,7 +5,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use crate::domain::Timestamp;
 use crate::domain::outcome::Failure;
 use crate::outbound::{self, Request};
-use crate::store::Claimed;
+use crate::store::ClaimedJob;
 use crate::telemetry::traces;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -17,7 +17,7 @@ const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 
 /// Builds the request of a claimed attempt. The user's values of `Idempotency-Key` and
 /// `traceparent` win. Users cannot set the service's own headers.
-pub(in crate::executor) fn build(claimed: &Claimed, now: Timestamp) -> Result<Request, Failure> {
+pub(in crate::executor) fn build(claimed: &ClaimedJob, now: Timestamp) -> Result<Request, Failure> {
     let mut request = Request::of(&claimed.definition)?;
     add_own(&mut request.headers, claimed)?;
     if claimed.definition.sign_requests {
@@ -26,7 +26,7 @@ pub(in crate::executor) fn build(claimed: &Claimed, now: Timestamp) -> Result<Re
     Ok(request)
 }
 
-fn add_own(headers: &mut HeaderMap, claimed: &Claimed) -> Result<(), Failure> {
+fn add_own(headers: &mut HeaderMap, claimed: &ClaimedJob) -> Result<(), Failure> {
     let invalid = |_| outbound::invalid_definition("identity");
     let value = |text: String| HeaderValue::try_from(text).map_err(invalid);
     let job = value(claimed.job.to_string())?;

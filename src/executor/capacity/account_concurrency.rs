@@ -1,9 +1,9 @@
-//! Shares: the attempts of an account that this executor may have under way, where the account's
-//! plan limits them.
+//! Limits the concurrent attempts of an account on this executor, if its plan has a limit.
 //!
-//! The limit of a plan is divided among the executors that are alive, at least one attempt each, so
-//! that no attempt has to ask another replica. A changed plan, and an executor that has come or
-//! gone, are noticed after [`KNOWN_FOR`] at the latest.
+//! The limit of the plan is divided among the live executors, so that no executor has to ask
+//! another one. Each has a share of at least one attempt. An executor notices a changed plan after
+//! [`KNOWN_FOR`] at the latest, and a started or stopped executor as soon as the cluster reports
+//! it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,11 +75,11 @@ impl AccountConcurrency {
                 (account, CachedLimit { limit, until: now + KNOWN_FOR })
             }));
         }
-        let (place, executors) = self.place().await;
+        let (position, executors) = self.position().await;
         let cached = self.cached.lock();
         let limited = tickets.iter().filter_map(|ticket| {
             let limit = cached.get(&ticket.account)?.limit?;
-            Some((ticket.account, part(limit, place, executors)))
+            Some((ticket.account, part(limit, position, executors)))
         });
         Ok(limited.collect())
     }
@@ -97,26 +97,26 @@ impl AccountConcurrency {
 
     /// Returns `true` if no other executor is known.
     pub(in crate::executor) async fn is_alone(&self) -> bool {
-        self.place().await.1 == 1
+        self.position().await.1 == 1
     }
 
-    /// Returns this executor's place among those that are alive, and their number. While the
+    /// Returns this executor's position among those that are alive, and their number. While the
     /// cluster cannot be reached, this executor counts as the only one, because no other is known.
-    async fn place(&self) -> (usize, usize) {
+    async fn position(&self) -> (usize, usize) {
         let members = self.cluster.members().await.unwrap_or_default();
         let mut names: Vec<&str> =
             members.iter().filter(|member| member.executes).map(|one| &*one.name).collect();
         names.sort_unstable();
-        let place = names.iter().position(|name| *name == self.replica).unwrap_or(0);
-        (place, names.len().max(1))
+        let position = names.iter().position(|name| *name == self.replica).unwrap_or(0);
+        (position, names.len().max(1))
     }
 }
 
-/// Returns the part of a limit for the executor at `place` of `executors`. The parts add up to the
+/// Returns the part of a limit for the executor at `position` of `executors`. The parts add up to the
 /// limit, unless there are more executors than that.
-fn part(limit: u64, place: usize, executors: usize) -> usize {
+fn part(limit: u64, position: usize, executors: usize) -> usize {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    (limit / executors + usize::from(place < limit % executors)).max(1)
+    (limit / executors + usize::from(position < limit % executors)).max(1)
 }
 
 #[cfg(test)]
@@ -126,10 +126,10 @@ mod tests {
     #[test]
     fn the_parts_add_up_to_the_limit_and_each_replica_has_one() {
         for (limit, executors) in [(1, 1), (5, 3), (6, 3), (100, 7)] {
-            let parts = (0..executors).map(|place| part(limit, place, executors));
+            let parts = (0..executors).map(|position| part(limit, position, executors));
             assert_eq!(parts.sum::<usize>() as u64, limit, "{limit} among {executors}");
         }
-        assert_eq!((0..3).map(|place| part(1, place, 3)).collect::<Vec<_>>(), [1, 1, 1]);
+        assert_eq!((0..3).map(|position| part(1, position, 3)).collect::<Vec<_>>(), [1, 1, 1]);
         assert_eq!(part(u64::MAX, 0, 1), usize::MAX);
     }
 }

@@ -16,11 +16,11 @@ const WORTH_WAITING: usize = 200;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// After this time a leader goes on waiting only if slots are freed fast enough to bring it a batch
 /// within such a time. It is not shorter, because attempts that have just begun free no slots.
-const PACE: Duration = Duration::from_millis(500);
+const PROGRESS_WINDOW: Duration = Duration::from_millis(500);
 /// The time for which no leader waits for slots after they did not come in time.
-const RESIGNED_FOR: Duration = Duration::from_secs(5);
+const NO_WAIT_FOR: Duration = Duration::from_secs(5);
 /// Fewer jobs than this do not wait: each starts by its ticket with the next free slot.
-const FEW: usize = 20;
+const MIN_JOBS_TO_WAIT: usize = 20;
 
 /// The leaders of one replica that wait for slots of its executor.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(in crate::executor) struct SlotQueue {
     resigned: Mutex<Duration>,
 }
 
-/// The first place in the line.
+/// The turn of the first leader in the queue.
 pub(in crate::executor) type QueueTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// The error of a leader that other leaders are ahead of.
@@ -44,29 +44,29 @@ impl SlotQueue {
 
     /// Returns `true` if waiting for slots for `wanted` jobs is worth it.
     pub(in crate::executor) fn is_worth(&self, clock: &Clock, wanted: usize) -> bool {
-        wanted >= FEW && clock.monotonic() >= *self.resigned.lock()
+        wanted >= MIN_JOBS_TO_WAIT && clock.monotonic() >= *self.resigned.lock()
     }
 
-    /// Waits for the first place, and then until there are slots for `wanted` jobs or for a batch
-    /// of them; for at most `patience`. `Err` if other leaders had the first place all that time.
+    /// Waits for the turn of this leader, and then until there are slots for `wanted` jobs or for a batch
+    /// of them; for at most `timeout`. `Err` if other leaders had the turn all that time.
     pub(in crate::executor) async fn wait(
         &self,
         slots: &Slots,
         clock: &Clock,
         wanted: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<QueueTurn<'_>, QueueBusy> {
-        let until = clock.monotonic() + patience;
-        let place = tokio::select! {
+        let until = clock.monotonic() + timeout;
+        let turn = tokio::select! {
             biased;
-            place = self.order.lock() => place,
-            () = clock.sleep(patience) => return Err(QueueBusy),
+            turn = self.order.lock() => turn,
+            () = clock.sleep(timeout) => return Err(QueueBusy),
         };
         let enough = wanted.min(WORTH_WAITING).min(slots.most());
         let (began, freed, lacking) =
             (clock.monotonic(), slots.freed(), slots.lacking(enough) as f64);
         if began < *self.resigned.lock() {
-            return Ok(place);
+            return Ok(turn);
         }
         let mut is_any_free = false;
         loop {
@@ -80,16 +80,16 @@ impl SlotQueue {
             let waited = now.saturating_sub(began);
             let pace = (slots.freed() - freed) as f64 / waited.as_secs_f64();
             // The freed slots may all go to tickets that wait.
-            let is_hopeless = !is_any_free || pace * PACE.as_secs_f64() < lacking;
-            if waited >= PACE && is_hopeless {
-                *self.resigned.lock() = now + RESIGNED_FOR;
+            let is_hopeless = !is_any_free || pace * PROGRESS_WINDOW.as_secs_f64() < lacking;
+            if waited >= PROGRESS_WINDOW && is_hopeless {
+                *self.resigned.lock() = now + NO_WAIT_FOR;
                 break;
             }
             if now >= until {
                 break;
             }
         }
-        Ok(place)
+        Ok(turn)
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     use crate::executor::capacity::slots::Slot;
     use crate::executor::settings::ExecutorSettings;
 
-    const PATIENCE: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(1);
 
     /// A line, slots that are all in use, and a clock.
     struct World {
@@ -140,18 +140,18 @@ mod tests {
 
     impl World {
         /// Waits for `wanted` slots while `freed` slots are freed every ten milliseconds. Returns
-        /// `true` if it got the first place, the number of slots that are free then, and the time
+        /// `true` if it got the turn, the number of slots that are free then, and the time
         /// that it took.
         async fn wait(&mut self, wanted: usize, freed: usize) -> (bool, usize, Duration) {
             let Self { line, slots, used, clock } = self;
             let began = clock.monotonic();
-            let wait = line.wait(slots, clock, wanted, PATIENCE);
+            let wait = line.wait(slots, clock, wanted, TIMEOUT);
             tokio::pin!(wait);
             loop {
                 tokio::select! {
                     biased;
-                    place = &mut wait => {
-                        return (place.is_ok(), slots.free(), clock.monotonic() - began);
+                    turn = &mut wait => {
+                        return (turn.is_ok(), slots.free(), clock.monotonic() - began);
                     }
                     () = yield_now() => {}
                 }
@@ -175,11 +175,11 @@ mod tests {
     async fn slots_that_do_not_come_are_not_waited_for_again_so_soon() {
         let mut world = world(1_024);
         let (first, free, took) = world.wait(900, 1).await;
-        assert_eq!((first, free, took), (true, 0, PACE));
+        assert_eq!((first, free, took), (true, 0, PROGRESS_WINDOW));
         assert!(!world.line.is_worth(&world.clock, 900));
         let (first, _, took) = world.wait(900, 1).await;
-        assert_eq!((first, took), (true, Duration::ZERO), "who stood behind does not wait either");
-        world.clock.advance(RESIGNED_FOR);
+        assert_eq!((first, took), (true, Duration::ZERO), "the next caller does not wait either");
+        world.clock.advance(NO_WAIT_FOR);
         assert!(world.line.is_worth(&world.clock, 900));
     }
 
@@ -188,30 +188,30 @@ mod tests {
         let mut world = world(1_024);
         world.slots.set_queued(true);
         let (first, free, took) = world.wait(900, 10).await;
-        assert_eq!((first, free, took), (true, 0, PACE));
+        assert_eq!((first, free, took), (true, 0, PROGRESS_WINDOW));
         assert!(!world.line.is_worth(&world.clock, 900));
     }
 
     #[test]
     fn few_jobs_do_not_wait() {
         let world = world(8);
-        assert!(!world.line.is_worth(&world.clock, FEW - 1));
-        assert!(world.line.is_worth(&world.clock, FEW));
+        assert!(!world.line.is_worth(&world.clock, MIN_JOBS_TO_WAIT - 1));
+        assert!(world.line.is_worth(&world.clock, MIN_JOBS_TO_WAIT));
     }
 
     #[tokio::test]
-    async fn no_caller_waits_for_the_first_place_longer_than_patience() {
+    async fn no_caller_waits_for_its_turn_longer_than_its_timeout() {
         let world = world(8);
         let first = world.line.order.try_lock().expect("no task has it");
         assert!(!world.line.is_empty());
-        let wait = world.line.wait(&world.slots, &world.clock, 1, PATIENCE);
+        let wait = world.line.wait(&world.slots, &world.clock, 1, TIMEOUT);
         let time = async {
             yield_now().await;
-            world.clock.advance(PATIENCE);
+            world.clock.advance(TIMEOUT);
         };
-        let (place, ()) = tokio::join!(wait, time);
-        assert!(place.is_err());
-        drop((first, place));
+        let (turn, ()) = tokio::join!(wait, time);
+        assert!(turn.is_err());
+        drop((first, turn));
         assert!(world.line.is_empty());
     }
 }

@@ -16,7 +16,7 @@ use crate::telemetry::metrics::{CLAIMS_LOST, COMMIT_BATCH_SECONDS, COMMIT_BATCH_
 use crate::telemetry::traces::trace_id;
 
 /// A commit that has met this many errors that waiting does not cure is refused at its next error.
-const HOPELESS_TRIES: u32 = 3;
+const MAX_PERMANENT_FAILURES: u32 = 3;
 /// The number of tries of a single completion that may take the store too long, before it is
 /// deferred.
 const SLOW_TRIES: u32 = 2;
@@ -69,38 +69,39 @@ impl Commit {
         deferred
     }
 
-    /// Commits a part, and retries while the store is away. If its claims end meanwhile, the commit
-    /// changes nothing: the job rescuer has closed their attempts. `pause` grows until the store
-    /// answers, whichever part is tried.
+    /// Commits a part, and retries while the store is unreachable. If its claims end meanwhile, the
+    /// commit changes nothing: the job rescuer has closed their attempts. `pause` grows until the
+    /// store answers, whichever part is tried.
     async fn try_commit(
         &self,
         part: &[Completion],
         pause: &mut Duration,
     ) -> Result<Committed, SplitReason> {
         let shared = &self.0;
-        let (mut hopeless, mut slow) = (0, 0);
+        let (mut permanent, mut slow) = (0, 0);
         loop {
             let began = shared.clock.monotonic();
             match shared.store.commit(shared.clock.now(), part).await {
                 Ok(committed) => {
                     let took = shared.clock.monotonic().saturating_sub(began);
-                    shared.commits.follow(true);
+                    shared.commits.adapt(true);
                     *pause = FASTEST_RETRY;
                     COMMIT_BATCH_SECONDS.record_span(took);
                     COMMIT_BATCH_SIZE.record_count(part.len());
                     return Ok(committed);
                 }
                 Err(error)
-                    if error.kind() == StoreErrorKind::Rejected || hopeless == HOPELESS_TRIES =>
+                    if error.kind() == StoreErrorKind::Rejected
+                        || permanent == MAX_PERMANENT_FAILURES =>
                 {
-                    tracing::warn!(%error, rows = part.len(), "store refused outcomes");
+                    tracing::warn!(%error, rows = part.len(), "the store refuses outcomes");
                     return Err(SplitReason::Refused);
                 }
                 Err(error) => {
-                    hopeless += u32::from(is_hopeless(&error));
+                    permanent += u32::from(is_permanent(&error));
                     slow += u32::from(error.may_be_slow());
                     tracing::warn!(%error, rows = part.len(), "commit failed, trying again");
-                    shared.commits.follow(false);
+                    shared.commits.adapt(false);
                     shared.clock.sleep(*pause).await;
                     *pause = (*pause * 2).min(SLOWEST_RETRY);
                     if slow == SLOW_TRIES || slow > 0 && part.len() > 1 {
@@ -135,7 +136,10 @@ fn replace(
     let message = "the outcome of the attempt could not be stored".to_owned();
     let end = AttemptEnd::Failed(Failure { code: ErrorCode::Internal, message, retryable: false });
     if refused.end == end && refused.exchange.is_none() {
-        tracing::error!(job = %refused.job, "store refuses even the failure of a job");
+        tracing::error!(
+            job = %refused.job,
+            "outcome dropped, the store refuses to fail the job as well"
+        );
         return None;
     }
     refused.exchange = None;
@@ -144,7 +148,7 @@ fn replace(
 }
 
 /// Returns `true` if a row may be the cause of the error, and not the state of the store.
-fn is_hopeless(error: &StoreError) -> bool {
+fn is_permanent(error: &StoreError) -> bool {
     matches!(error.kind(), StoreErrorKind::Corrupt | StoreErrorKind::Internal)
 }
 

@@ -16,7 +16,7 @@ use crate::telemetry::metrics::{Loop, LoopHeartbeat};
 /// The minimum time between two commits. An outcome that comes after a pause is committed at once.
 /// Under load, outcomes are gathered for this time, because a commit costs far more than one of its
 /// rows. No slot waits for a commit.
-const STEP: Duration = Duration::from_millis(20);
+const MIN_COMMIT_INTERVAL: Duration = Duration::from_millis(20);
 /// The maximum number of commits under way: while the store writes one batch, the next is handed
 /// over.
 const COMMITS: u32 = 2;
@@ -43,7 +43,7 @@ pub(in crate::executor) async fn commit_outcomes(
         }
         beat.due(shared.clock.monotonic());
         if let Some(last) = last {
-            gather(&shared, &mut waiting, &mut batch, last + STEP).await;
+            gather(&shared, &mut waiting, &mut batch, last + MIN_COMMIT_INTERVAL).await;
         }
         last = Some(shared.clock.monotonic());
         let batch = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
@@ -52,7 +52,7 @@ pub(in crate::executor) async fn commit_outcomes(
             let later = commit.run(batch.into_iter().collect()).await;
             if let Some(first) = later.first() {
                 let (rows, job) = (later.len(), first.completion.job);
-                tracing::warn!(rows, %job, "deferred completions: locked, or too slow to commit");
+                tracing::warn!(rows, %job, "completions deferred: rows locked or commit too slow");
             }
             for ended in later {
                 // If the task is gone, the job rescuer closes the attempt.

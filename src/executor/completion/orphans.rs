@@ -14,7 +14,7 @@ use crate::domain::Timestamp;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
 use crate::executor::attempt::lost;
 use crate::executor::shared::ExecutorShared;
-use crate::store::{AttemptEnd, HeldClaim, StoreError};
+use crate::store::{AttemptEnd, RecordedAttempt, StoreError};
 use crate::telemetry::metrics::WORKERS_LOST;
 
 /// Hands in the ends of orphaned claims. Their jobs are retried if an attempt is left.
@@ -26,7 +26,7 @@ pub(in crate::executor) async fn close_orphans(
     // A younger claim may come from a call that has not been answered yet.
     let before = clock.now().minus(settings.claim_time / 2);
     for claim in store.claims_of(*id, before).await? {
-        let HeldClaim { job, attempt, max_attempts, .. } = claim;
+        let RecordedAttempt { job, attempt, max_attempts, .. } = claim;
         let end = |now: Timestamp| {
             let wait = settings.retry.next(attempt, max_attempts, random.unit(), None);
             AttemptEnd::failed(lost(), wait.map(|wait| now.plus(wait)))

@@ -15,15 +15,16 @@ use crate::executor::shared::ExecutorShared;
 use crate::runtime::faults::FaultPoint;
 use crate::runtime::{ClockMoment, TaskKind, Tasks};
 use crate::store::{
-    AttemptEnd, Claim, Claimed, Claims, LATEST_EFFECT, StoreError, StoreErrorKind, Unreadable,
+    AttemptEnd, ClaimRequest, ClaimedJob, ClaimedJobs, LATEST_EFFECT, StoreError, StoreErrorKind,
+    UnreadableJob,
 };
 use crate::telemetry::metrics::{START_LAG_SECONDS, TICKETS_CLAIMED};
 use crate::telemetry::traces::trace_id;
 
 /// The first pause before the claims of a lost answer are asked for. Each pause is twice as long as
-/// the one before, up to `LONGEST_PAUSE`.
+/// the one before, up to `MAX_PAUSE`.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Jobs to claim and start, and what their attempts need.
 pub(in crate::executor) struct AttemptStarter {
@@ -47,14 +48,14 @@ impl AttemptStarter {
         FaultPoint::AfterTake.reach();
         match self.shared.store.claim(&claim, &jobs).await {
             Ok(claims) => {
-                self.shared.claims.follow(true);
+                self.shared.claims.adapt(true);
                 FaultPoint::AfterClaim.reach();
                 TICKETS_CLAIMED.add((claims.taken.len() + claims.unreadable.len()) as u64);
                 self.begin(claims).await;
                 Ok(())
             }
             Err(error) => {
-                self.shared.claims.follow(false);
+                self.shared.claims.adapt(false);
                 self.recall(claim, &error);
                 Err(error)
             }
@@ -62,19 +63,20 @@ impl AttemptStarter {
     }
 
     /// Makes a claim that begins now.
-    pub(in crate::executor) fn claim(&self) -> Claim {
-        Claim { executor: self.shared.id, now: self.shared.clock.now() }
+    pub(in crate::executor) fn claim(&self) -> ClaimRequest {
+        ClaimRequest { executor: self.shared.id, now: self.shared.clock.now() }
     }
 
     /// Starts the claimed jobs. An attempt that is under way is not started again, because
     /// recalling a claim may return it a second time.
-    pub(in crate::executor) async fn begin(&mut self, claims: Claims) {
+    pub(in crate::executor) async fn begin(&mut self, claims: ClaimedJobs) {
         let shared = &self.shared;
-        let Claims { taken, unreadable } = claims;
+        let ClaimedJobs { taken, unreadable } = claims;
         for claimed in taken {
             let Some(slot) = self.slots.remove(&claimed.job) else { continue };
-            let entered = shared.running.enter(claimed.job, claimed.attempt, Some(claimed.account));
-            let Some((guard, aborted)) = entered else { continue };
+            let registered =
+                shared.registry.register(claimed.job, claimed.attempt, Some(claimed.account));
+            let Some((guard, aborted)) = registered else { continue };
             self.observe_lag(&claimed);
             let (job, attempt, trace_id) = (claimed.job, claimed.attempt, trace_id(claimed.job));
             tracing::debug!(%job, attempt, trace_id = trace_id.map(display), "attempt begins");
@@ -89,7 +91,7 @@ impl AttemptStarter {
             // Boxed, so that a large future is not moved from wrapper to wrapper.
             self.tasks.spawn(TaskKind::Attempt, Box::pin(attempt.run(self.outcomes.clone())));
         }
-        for Unreadable { job, attempt, failure } in unreadable {
+        for UnreadableJob { job, attempt, failure } in unreadable {
             self.slots.remove(&job);
             // A further attempt would fail in the same way.
             let ended =
@@ -106,13 +108,13 @@ impl AttemptStarter {
     /// running at the server, so the task asks until an answer is certain to be complete
     /// ([`LATEST_EFFECT`] after the failure) or it is too late to send. A stop does not wait for
     /// that: the task asks once more and ends.
-    pub(in crate::executor) fn recall(mut self, claim: Claim, error: &StoreError) {
-        self.shared.lease.doubt(error);
+    pub(in crate::executor) fn recall(mut self, claim: ClaimRequest, error: &StoreError) {
+        self.shared.lease.invalidate(error);
         if error.kind() != StoreErrorKind::Unavailable || error.is_void() {
             return;
         }
         // Announced before the caller, which a stop waits for, returns.
-        let coming = self.shared.running.announce();
+        let coming = self.shared.registry.announce();
         let failed = self.shared.clock.monotonic();
         self.tasks.clone().spawn(TaskKind::Claim, async move {
             let settled = failed + LATEST_EFFECT;
@@ -139,7 +141,7 @@ impl AttemptStarter {
                 if is_stopping {
                     break;
                 }
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
             drop(coming);
         });
@@ -148,7 +150,7 @@ impl AttemptStarter {
     /// Records the start lag. It leaves out retries and jobs that had to wait for another job of
     /// their schedule, because these say nothing about how prompt the service is. Caught-up ticks
     /// count, because the service has delayed them.
-    fn observe_lag(&self, claimed: &Claimed) {
+    fn observe_lag(&self, claimed: &ClaimedJob) {
         if claimed.attempt == 1 && !claimed.was_held {
             START_LAG_SECONDS.record_span(self.shared.clock.now().since(claimed.job.timestamp()));
         }

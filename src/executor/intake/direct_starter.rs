@@ -21,14 +21,14 @@ use crate::executor::attempt_registry::AnnouncedAttempts;
 use crate::executor::capacity::slot_queue::{QueueBusy, QueueTurn, SlotQueue};
 use crate::executor::capacity::slots::Slot;
 use crate::executor::shared::ExecutorShared;
-use crate::local_executor::{LocalRunner, LocalStart, LocalStarter};
+use crate::local_executor::{LocalFiring, LocalHandover, LocalStarter};
 use crate::runtime::faults::FaultPoint;
 use crate::runtime::{ClockMoment, TaskKind, Tasks};
 use crate::store::{Fence, Fired, Firing, Result, StoreError, StoreErrorKind};
 
 /// The longest wait for the turn while the dispatcher takes slots. The queue's server, which the
 /// dispatcher asks meanwhile, may hang.
-const LONGEST_TURN: Duration = Duration::from_millis(50);
+const MAX_TURN: Duration = Duration::from_millis(50);
 
 /// Starts jobs on behalf of leaders and commands of the same replica.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl DirectStarter {
     pub(in crate::executor) async fn reserve(
         &self,
         tickets: &[Ticket],
-        patience: Duration,
+        timeout: Duration,
     ) -> HashMap<JobId, Slot> {
         let ExecutorShared { account_concurrency, slots, clock, .. } = &*self.shared;
         // Jobs of accounts with a share are left to the dispatcher, which counts their attempts.
@@ -86,31 +86,33 @@ impl DirectStarter {
         };
         let may_start = |ticket: &&Ticket| !limits.contains_key(&ticket.account);
         let tickets: Vec<Ticket> = tickets.iter().filter(may_start).copied().collect();
-        let Ok(_place) = self.wait(tickets.len(), patience).await else { return HashMap::new() };
+        let Ok(_queue_turn) = self.wait(tickets.len(), timeout).await else {
+            return HashMap::new();
+        };
         if self.tasks.stopping().is_cancelled() {
             return HashMap::new();
         }
         let turn = tokio::select! {
             turn = slots.turn() => turn,
-            () = clock.sleep(LONGEST_TURN) => return HashMap::new(),
+            () = clock.sleep(MAX_TURN) => return HashMap::new(),
         };
         slots.reserve(&tickets, clock.monotonic(), &turn)
     }
 
-    /// Waits for slots, unless other executors could run the jobs. While the returned place is
+    /// Waits for slots, unless other executors could run the jobs. While the returned turn is
     /// held, no other leader gets slots.
     async fn wait(
         &self,
         wanted: usize,
-        patience: Duration,
+        timeout: Duration,
     ) -> std::result::Result<Option<QueueTurn<'_>>, QueueBusy> {
         let ExecutorShared { slots, clock, account_concurrency, .. } = &*self.shared;
-        let may_wait = !patience.is_zero() && self.line.is_worth(clock, wanted);
+        let may_wait = !timeout.is_zero() && self.line.is_worth(clock, wanted);
         if !may_wait || !account_concurrency.is_alone().await {
             return if self.line.is_empty() { Ok(None) } else { Err(QueueBusy) };
         }
         tokio::select! {
-            place = self.line.wait(slots, clock, wanted, patience) => place.map(Some),
+            turn = self.line.wait(slots, clock, wanted, timeout) => turn.map(Some),
             () = self.tasks.stopping().cancelled() => Err(QueueBusy),
         }
     }
@@ -122,14 +124,14 @@ impl LocalStarter for DirectStarter {
         &self,
         fences: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
-        patience: Duration,
-    ) -> std::result::Result<LocalStart, Vec<(Firing, Ticket)>> {
+        timeout: Duration,
+    ) -> std::result::Result<LocalFiring, Vec<(Firing, Ticket)>> {
         // Announced before the check for a stop: the stop then waits for these attempts.
-        let coming = self.shared.running.announce();
+        let coming = self.shared.registry.announce();
         let Some(outcomes) = self.outcomes() else { return Err(wanted) };
         let Ok(leased) = self.shared.lease.ensure().await else { return Err(wanted) };
         let tickets: Vec<Ticket> = wanted.iter().map(|(_, ticket)| *ticket).collect();
-        let slots = self.reserve(&tickets, patience).await;
+        let slots = self.reserve(&tickets, timeout).await;
         if slots.is_empty() {
             return Err(wanted);
         }
@@ -146,12 +148,12 @@ impl LocalStarter for DirectStarter {
             let lost = StoreError::new("fire_and_claim", StoreErrorKind::Unavailable, why);
             (Err(lost), Vec::new(), Duration::ZERO)
         });
-        Ok(LocalStart { fired, started, outcome, left, took })
+        Ok(LocalFiring { fired, started, outcome, left, took })
     }
 }
 
-impl LocalRunner for DirectStarter {
-    fn take_over(&self, tickets: &[Ticket]) -> Vec<Ticket> {
+impl LocalHandover for DirectStarter {
+    fn accept(&self, tickets: &[Ticket]) -> Vec<Ticket> {
         let is_left = |ticket: &&Ticket| self.handed.try_send(**ticket).is_err();
         tickets.iter().filter(is_left).copied().collect()
     }

@@ -21,9 +21,9 @@ const GATHER: Duration = Duration::from_millis(5);
 /// The pause of the loop when none of the tickets that it took could start. The next take could be
 /// fruitless, too, because the queue is told of a limited number of accounts that exceed their
 /// shares.
-const FRUITLESS: Duration = Duration::from_millis(50);
+const EMPTY_TAKE_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause without a hint. It bounds how late a ticket without a hint is noticed.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// Takes tickets, claims their jobs and starts their attempts. While the store handles one claim,
 /// the dispatcher takes the tickets of the next one.
@@ -33,7 +33,7 @@ pub(in crate::executor) struct Dispatcher {
     tasks: Tasks,
     /// The claim under way.
     claiming: Option<JoinHandle<Option<ClaimResult>>>,
-    /// The time for which the next round is put off, even if hints come.
+    /// The time for which the next pass is put off, even if hints come.
     pause: Option<Duration>,
 }
 
@@ -79,7 +79,7 @@ impl Dispatcher {
     }
 
     /// Waits for the claim under way, if there is one.
-    pub(in crate::executor) async fn settle(&mut self) -> ClaimResult {
+    pub(in crate::executor) async fn await_claim(&mut self) -> ClaimResult {
         match self.claiming.take() {
             // A claim that panicked has been logged, and the job rescuer finds its jobs.
             Some(claiming) => claiming.await.ok().flatten().unwrap_or(Ok(())),
@@ -98,8 +98,8 @@ impl Worker for Dispatcher {
             }
             None => now,
         };
-        if !self.shared.clock.is_believed() {
-            return Ok(LoopPause::For(LONGEST_PAUSE));
+        if !self.shared.clock.is_trusted() {
+            return Ok(LoopPause::For(MAX_PAUSE));
         }
         let shared = self.shared.clone();
         let leased = shared.lease.ensure().await?;
@@ -112,7 +112,7 @@ impl Worker for Dispatcher {
         if capacity.total == 0 {
             self.pause = Some(GATHER);
             self.shared.slots.set_queued(true);
-            return Ok(LoopPause::For(LONGEST_PAUSE));
+            return Ok(LoopPause::For(MAX_PAUSE));
         }
         let taken = self.shared.queue.take(now, &capacity).await;
         if taken.is_err() {
@@ -127,16 +127,16 @@ impl Worker for Dispatcher {
         let tickets = self.within_shares(tickets).await?;
         if tickets.is_empty() {
             drop(turn);
-            self.pause = (taken > 0).then_some(FRUITLESS);
-            self.settle().await?;
-            let latest = now.plus(LONGEST_PAUSE);
+            self.pause = (taken > 0).then_some(EMPTY_TAKE_PAUSE);
+            self.await_claim().await?;
+            let latest = now.plus(MAX_PAUSE);
             return Ok(LoopPause::Until(next.map_or(latest, |next| next.min(latest))));
         }
         let is_crowded = tickets.len() < most && tickets.len() == capacity.total;
         self.pause = is_crowded.then_some(GATHER);
         let next = self.start(tickets, leased);
         drop(turn);
-        let earlier = self.settle().await;
+        let earlier = self.await_claim().await;
         self.claiming = Some(next);
         earlier?;
         Ok(LoopPause::None)

@@ -62,7 +62,7 @@ impl Handover {
         self.starter.shared.push(&tickets).await;
     }
 
-    /// Waits for a place among the batches and then for tickets. Dropping the future loses no
+    /// Waits until a batch may begin and then for tickets. Dropping the future loses no
     /// ticket.
     async fn receive(&mut self, tickets: &mut Vec<Ticket>) -> OwnedSemaphorePermit {
         let permit = self.batches.clone().acquire_owned().await.expect("never closed");
@@ -89,7 +89,7 @@ impl Handover {
     ) {
         let starter = self.starter.clone();
         // Announced before the check for a stop: the stop then waits for these attempts.
-        let coming = starter.shared.running.announce();
+        let coming = starter.shared.registry.announce();
         self.starter.tasks.spawn(TaskKind::Claim, async move {
             let start = match &turn {
                 Some(_) => find_capacity(&starter, &tickets).await,
@@ -112,8 +112,8 @@ impl Handover {
 /// Takes slots for the tickets that may start; `None` while the clock is not trusted, after a stop
 /// has begun, or without a lease.
 async fn find_capacity(starter: &DirectStarter, tickets: &[Ticket]) -> Option<AttemptStarter> {
-    let is_believed = starter.shared.clock.is_believed();
-    let outcomes = starter.outcomes().filter(|_| is_believed)?;
+    let is_trusted = starter.shared.clock.is_trusted();
+    let outcomes = starter.outcomes().filter(|_| is_trusted)?;
     let leased = starter.shared.lease.ensure().await.ok()?;
     let slots = starter.reserve(tickets, Duration::ZERO).await;
     Some(starter.start(outcomes, slots, leased))

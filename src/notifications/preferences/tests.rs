@@ -41,7 +41,7 @@ fn absent_fields_have_defaults_and_integers_are_clamped() {
     let usual = AlertPolicy { notify_on: NotifyOn::Failure, ..AlertPolicy::default() };
     assert_eq!((new.policy, new.channels.len()), (usual, 1));
     for (given, threshold, repeat) in
-        [(i64::MIN, 1, 1), (0, 1, 1), (7, 7, 7), (i64::MAX, MOST_THRESHOLD, MOST_REPEAT_MINUTES)]
+        [(i64::MIN, 1, 1), (0, 1, 1), (7, 7, 7), (i64::MAX, MAX_THRESHOLD, MAX_REPEAT_MINUTES)]
     {
         let request = PreferenceUpdate {
             failure_threshold: Field::Value(given),

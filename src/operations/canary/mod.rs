@@ -44,10 +44,10 @@ const EVERY: Duration = Duration::from_secs(5);
 /// The delay between a tick and its judgement.
 const JUDGED_AFTER: Duration = Duration::from_secs(45);
 /// The span that a new judge looks back: its predecessor may have left out ticks in it.
-const LOOKED_BACK: Duration = Duration::from_secs(120);
+const TAKEOVER_LOOKBACK: Duration = Duration::from_secs(120);
 /// The longest span that a judge catches up on after an outage. After a longer outage the older
 /// ticks tell operators nothing new.
-const LEFT_OUT: Duration = Duration::from_secs(3_600);
+const MAX_LOOKBACK: Duration = Duration::from_secs(3_600);
 const MINUTE_MS: i64 = 60_000;
 /// The window in which a second request for the same attempt is recognized.
 const REMEMBERED: Duration = Duration::from_secs(600);
@@ -138,7 +138,7 @@ impl Canary {
             return Ok(());
         }
         let Some(is_judge) = self.is_judge().await else { return Ok(()) };
-        let back = if is_judge && self.was_judge { LEFT_OUT } else { LOOKED_BACK };
+        let back = if is_judge && self.was_judge { MAX_LOOKBACK } else { TAKEOVER_LOOKBACK };
         tick = tick.max(minute(now.minus(back)));
         (self.judged, self.was_judge) = (Some(tick), is_judge);
         if !is_judge {

@@ -14,14 +14,14 @@ use crate::store::{NewSchedule, NewVersion};
 /// The name of the account.
 const NAME: &str = "punctual-canary";
 /// The maximum number of schedules. The canary must stay a small part of the service's load.
-const MOST: u16 = 64;
+const MAX_SCHEDULES: u16 = 64;
 /// The upper part of the schedules' ids. The lower 64 bits hold the shard's number, so that
 /// `ShardId::of` assigns each schedule to its shard.
 const IDS: u128 = 0x43ca << 64;
 
 /// Returns the ids of the canary's schedules.
 pub(super) fn schedules(shards: u16) -> impl Iterator<Item = ScheduleId> {
-    (0..shards.min(MOST)).map(id)
+    (0..shards.min(MAX_SCHEDULES)).map(id)
 }
 
 fn id(shard: u16) -> ScheduleId {
@@ -46,7 +46,7 @@ pub(super) async fn set_up(parts: &CanaryParts, now: Timestamp) -> Result<(), Ru
         Some(_) => {}
     }
     let mut missing = Vec::new();
-    for shard in 0..(*shards).min(MOST) {
+    for shard in 0..(*shards).min(MAX_SCHEDULES) {
         if store.schedule(account(), id(shard)).await?.is_none() {
             let version = VersionId::new(now, random.bits());
             missing.push(schedule(ShardId(shard), version, now));

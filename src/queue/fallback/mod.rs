@@ -1,18 +1,19 @@
-//! The queue of a replica that goes on while the shared server is away.
+//! A queue that continues in the memory of the replica while the shared server is unreachable.
 //!
-//! Place in the flow: between a leader or executor and the shared queue. While that is away, due
-//! indexes and tickets are within the process: leaders fill the indexes of their shards from the
-//! store, as after a wipe, and the executor of the same replica takes the tickets. Other replicas
-//! need nothing of it. Every replica does the same; the store's epochs decide which one fires, and
-//! the claims decide which one runs a job.
+//! Place in the flow: between the leaders and the executor of a replica and the shared queue.
+//! During an outage, the leaders rebuild the due indexes of their shards in memory from the store,
+//! as after a wipe. The tickets stay in memory, and the executor of the same replica takes them.
+//! Replicas need not coordinate: the epochs in the store decide which replica fires a tick, and the
+//! claims decide which one runs a job.
 //!
 //! - An outage begins with the first call that fails, for all shards at once. Otherwise each shard
 //!   would first wait for a failure of its own. It ends when the server has answered each second
 //!   for three seconds.
-//! - An index changes its place only when it is built anew there. So a leader gets
+//! - An index changes its location only when it is built anew there. So a leader gets
 //!   `IndexAnswer::Foreign` at each change, and never an error.
-//! - Hints of other replicas are in the shared queue, and are kept until it is back. Until then a
-//!   leader finds the changes behind them by comparing its indexes with the store again and again.
+//! - Hints of other replicas stay in the shared queue or with their senders until the queue is
+//!   reachable. Until then a leader finds the changed schedules by comparing its indexes with the
+//!   store repeatedly.
 //! - A server without memory takes no tickets but still hands them out. So it is asked for tickets
 //!   during an outage too, until that fails once.
 
@@ -32,12 +33,12 @@ use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::Ticket;
 use crate::runtime::{Clock, TaskKind, Tasks};
-use outage::{IndexPlace, Outage};
+use outage::{IndexLocation, Outage};
 
-/// The time between two checks of a server that is away.
-const ASK_EVERY: Duration = Duration::from_secs(1);
+/// The time between two checks of an unreachable server.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The time for which the server has to answer before it is used again.
-const LASTS: Duration = Duration::from_secs(3);
+const STABLE_FOR: Duration = Duration::from_secs(3);
 
 /// A queue within the process.
 pub trait LocalQueue: Queue {
@@ -82,14 +83,14 @@ impl FallbackQueue {
         shared: impl Future<Output = Result<IndexAnswer<T>>>,
         own: impl Future<Output = Result<IndexAnswer<T>>>,
     ) -> Result<IndexAnswer<T>> {
-        match self.outage.place(shard) {
-            IndexPlace::Shared => shared.await.or_else(|error| {
+        match self.outage.location(shard) {
+            IndexLocation::Shared => shared.await.or_else(|error| {
                 self.outage.begin(&error);
-                self.outage.has_missed(shard);
+                self.outage.mark_stale(shard);
                 Ok(IndexAnswer::Foreign)
             }),
-            IndexPlace::Own => own.await,
-            IndexPlace::Nowhere => Ok(IndexAnswer::Foreign),
+            IndexLocation::Own => own.await,
+            IndexLocation::Nowhere => Ok(IndexAnswer::Foreign),
         }
     }
 
@@ -108,11 +109,11 @@ async fn watch(shared: SharedQueue, own: Arc<dyn LocalQueue>, outage: Arc<Outage
         outage.begun.notified().await;
         let mut well_since = None;
         loop {
-            clock.sleep(ASK_EVERY).await;
-            let is_well = is_well(&shared, &outage.stale(), clock.now()).await;
+            clock.sleep(CHECK_EVERY).await;
+            let is_healthy = is_healthy(&shared, &outage.stale(), clock.now()).await;
             let now = clock.monotonic();
-            well_since = is_well.then(|| well_since.unwrap_or(now));
-            if well_since.is_some_and(|since| now.saturating_sub(since) >= LASTS) {
+            well_since = is_healthy.then(|| well_since.unwrap_or(now));
+            if well_since.is_some_and(|since| now.saturating_sub(since) >= STABLE_FOR) {
                 break;
             }
         }
@@ -123,7 +124,7 @@ async fn watch(shared: SharedQueue, own: Arc<dyn LocalQueue>, outage: Arc<Outage
 
 /// Returns `true` if the server takes writes and answers for these shards, which may be on several
 /// nodes.
-async fn is_well(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bool {
+async fn is_healthy(shared: &SharedQueue, shards: &[ShardId], now: Timestamp) -> bool {
     if shared.ping().await.is_err() {
         return false;
     }
@@ -150,12 +151,12 @@ impl Queue for FallbackQueue {
         entries: &[(OwnedSchedule, Timestamp)],
     ) -> Result<IndexAnswer<()>> {
         if let Some(index) = self.unless_away(self.shared.rebuild(shard, epoch, entries)).await {
-            self.outage.was_shared(shard);
+            self.outage.mark_built_shared(shard);
             return Ok(index);
         }
-        self.outage.has_missed(shard);
+        self.outage.mark_stale(shard);
         let index = self.own.rebuild(shard, epoch, entries).await?;
-        self.outage.was_built(shard);
+        self.outage.mark_built_here(shard);
         Ok(index)
     }
 
@@ -194,7 +195,7 @@ impl Queue for FallbackQueue {
                 Ok(changes) => return Ok(changes),
                 Err(error) => {
                     self.outage.begin(&error);
-                    self.outage.has_missed(shard);
+                    self.outage.mark_stale(shard);
                 }
             }
         }
@@ -219,13 +220,13 @@ impl Queue for FallbackQueue {
     /// Takes from the own queue first, because its tickets are late already.
     async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
         let (own, own_next) = self.own.take(now, capacity).await?;
-        if !own.is_empty() || self.outage.is_mute() {
+        if !own.is_empty() || self.outage.gives_no_tickets() {
             return Ok((own, own_next));
         }
         match self.shared.take(now, capacity).await {
             Ok((tickets, next)) => Ok((tickets, next.into_iter().chain(own_next).min())),
             Err(error) => {
-                self.outage.fail_to_give(&error);
+                self.outage.record_no_tickets(&error);
                 Ok((Vec::new(), own_next))
             }
         }

@@ -10,9 +10,9 @@ use crate::queue::QueueError;
 use crate::runtime::Mutex;
 use crate::telemetry::metrics::{DEGRADED, Server};
 
-/// The place of a shard's due index.
+/// The location of a shard's due index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IndexPlace {
+pub(super) enum IndexLocation {
     /// In the shared queue.
     Shared,
     /// In the own queue.
@@ -21,7 +21,7 @@ pub(super) enum IndexPlace {
     Nowhere,
 }
 
-/// The state of the shared queue: it is away or not.
+/// The state of the shared queue: it is unreachable or not.
 #[derive(Default)]
 pub(super) struct Outage {
     state: Mutex<OutageState>,
@@ -33,7 +33,7 @@ pub(super) struct Outage {
 struct OutageState {
     is_on: bool,
     /// Set if the shared queue has failed to give tickets in this outage.
-    is_mute: bool,
+    gives_no_tickets: bool,
     /// The shards whose own due index was built in this outage.
     built: HashSet<ShardId>,
     /// The shards whose shared due index may have missed a write in an outage.
@@ -54,28 +54,28 @@ impl Outage {
         }
         state.built.clear();
         DEGRADED.with(Server::Queue).set(1);
-        tracing::warn!(%error, "the queue is away: ticks go on from the store (queue.url)");
+        tracing::warn!(%error, "queue unreachable, firing from the store (queue.url)");
         self.begun.notify_one();
     }
 
     /// Ends the outage.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
-        (state.is_on, state.is_mute) = (false, false);
+        (state.is_on, state.gives_no_tickets) = (false, false);
         DEGRADED.with(Server::Queue).set(0);
-        tracing::info!(shards = state.stale.len(), "the queue is back, rebuilding due indexes");
+        tracing::info!(shards = state.stale.len(), "queue reachable again, rebuilding due indexes");
     }
 
-    /// Takes note that the shared queue has failed to give tickets.
-    pub(super) fn fail_to_give(&self, error: &QueueError) {
+    /// Records that the shared queue has failed to give tickets.
+    pub(super) fn record_no_tickets(&self, error: &QueueError) {
         self.begin(error);
-        self.state.lock().is_mute = true;
+        self.state.lock().gives_no_tickets = true;
     }
 
     /// Returns `true` if the shared queue has failed to give tickets in this outage. The tickets of
     /// the process must not wait until it fails again.
-    pub(super) fn is_mute(&self) -> bool {
-        self.state.lock().is_mute
+    pub(super) fn gives_no_tickets(&self) -> bool {
+        self.state.lock().gives_no_tickets
     }
 
     /// Returns the shards whose shared due index may have missed a write.
@@ -83,33 +83,33 @@ impl Outage {
         self.state.lock().stale.iter().copied().collect()
     }
 
-    /// Returns the place of the shard's due index. During an outage it also marks the shared index
+    /// Returns the location of the shard's due index. During an outage it also marks the shared index
     /// as stale, because that misses the caller's writes.
-    pub(super) fn place(&self, shard: ShardId) -> IndexPlace {
+    pub(super) fn location(&self, shard: ShardId) -> IndexLocation {
         let mut state = self.state.lock();
         if state.is_on {
             state.stale.insert(shard);
             return if state.built.contains(&shard) {
-                IndexPlace::Own
+                IndexLocation::Own
             } else {
-                IndexPlace::Nowhere
+                IndexLocation::Nowhere
             };
         }
-        if state.stale.contains(&shard) { IndexPlace::Nowhere } else { IndexPlace::Shared }
+        if state.stale.contains(&shard) { IndexLocation::Nowhere } else { IndexLocation::Shared }
     }
 
-    /// Takes note that the shard's shared due index may have missed a write.
-    pub(super) fn has_missed(&self, shard: ShardId) {
+    /// Records that the shard's shared due index may have missed a write.
+    pub(super) fn mark_stale(&self, shard: ShardId) {
         self.state.lock().stale.insert(shard);
     }
 
-    /// Takes note that the shard's due index was built in the own queue.
-    pub(super) fn was_built(&self, shard: ShardId) {
+    /// Records that the shard's due index was built in the own queue.
+    pub(super) fn mark_built_here(&self, shard: ShardId) {
         self.state.lock().built.insert(shard);
     }
 
-    /// Takes note that the shard's due index was built in the shared queue.
-    pub(super) fn was_shared(&self, shard: ShardId) {
+    /// Records that the shard's due index was built in the shared queue.
+    pub(super) fn mark_built_shared(&self, shard: ShardId) {
         self.state.lock().stale.remove(&shard);
     }
 }
@@ -124,23 +124,23 @@ mod tests {
     fn an_index_is_built_anew_at_each_change() {
         let outage = Outage::default();
         let error = QueueError::new("due", "it is down");
-        assert_eq!(outage.place(SHARD), IndexPlace::Shared);
+        assert_eq!(outage.location(SHARD), IndexLocation::Shared);
         for _ in 0..2 {
             outage.begin(&error);
-            assert_eq!(outage.place(SHARD), IndexPlace::Nowhere);
-            outage.was_built(SHARD);
+            assert_eq!(outage.location(SHARD), IndexLocation::Nowhere);
+            outage.mark_built_here(SHARD);
             outage.begin(&error);
-            assert_eq!(outage.place(SHARD), IndexPlace::Own, "it is the same outage");
+            assert_eq!(outage.location(SHARD), IndexLocation::Own, "it is the same outage");
             outage.end();
-            assert_eq!(outage.place(SHARD), IndexPlace::Nowhere);
-            outage.was_shared(SHARD);
-            assert_eq!(outage.place(SHARD), IndexPlace::Shared);
+            assert_eq!(outage.location(SHARD), IndexLocation::Nowhere);
+            outage.mark_built_shared(SHARD);
+            assert_eq!(outage.location(SHARD), IndexLocation::Shared);
         }
         // An index that no caller asked for during the outage has missed nothing.
         outage.begin(&error);
         outage.end();
-        assert_eq!(outage.place(SHARD), IndexPlace::Shared);
-        outage.has_missed(SHARD);
-        assert_eq!(outage.place(SHARD), IndexPlace::Nowhere);
+        assert_eq!(outage.location(SHARD), IndexLocation::Shared);
+        outage.mark_stale(SHARD);
+        assert_eq!(outage.location(SHARD), IndexLocation::Nowhere);
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::Timestamp;
 use crate::queue::{RateVerdict, RateWindow, WindowState};
 
 /// The minimum number of counters at which those of past windows are removed.
-const FEWEST: usize = 1_024;
+const MIN_COUNTERS: usize = 1_024;
 
 /// Counters by subject and window.
 #[derive(Default)]
@@ -27,16 +27,16 @@ impl Counters {
         windows: &[RateWindow],
         now: Timestamp,
     ) -> RateVerdict {
-        let mut standings: Vec<_> =
-            windows.iter().map(|window| self.standing(subject, *window, now)).collect();
-        let allowed = standings.iter().all(|standing| standing.remaining > 0);
+        let mut window_states: Vec<_> =
+            windows.iter().map(|window| self.window_state(subject, *window, now)).collect();
+        let allowed = window_states.iter().all(|window_state| window_state.remaining > 0);
         if allowed {
-            for standing in &mut standings {
-                standing.remaining -= 1;
-                self.add(subject, standing, now);
+            for window_state in &mut window_states {
+                window_state.remaining -= 1;
+                self.add(subject, window_state, now);
             }
         }
-        RateVerdict { standings, allowed }
+        RateVerdict { window_states, allowed }
     }
 
     pub(super) fn give_back(&mut self, subject: &str, windows: &[RateWindow], now: Timestamp) {
@@ -48,7 +48,7 @@ impl Counters {
         }
     }
 
-    fn standing(&self, subject: &str, window: RateWindow, now: Timestamp) -> WindowState {
+    fn window_state(&self, subject: &str, window: RateWindow, now: Timestamp) -> WindowState {
         let counter = self.counters.get(&key(subject, window));
         match counter.filter(|counter| counter.resets_at > now) {
             Some(counter) => {
@@ -61,17 +61,17 @@ impl Counters {
         }
     }
 
-    fn add(&mut self, subject: &str, standing: &WindowState, now: Timestamp) {
-        let resets_at = standing.resets_at;
+    fn add(&mut self, subject: &str, window_state: &WindowState, now: Timestamp) {
+        let resets_at = window_state.resets_at;
         let counter = self
             .counters
-            .entry(key(subject, standing.window))
+            .entry(key(subject, window_state.window))
             .or_insert(WindowCounter { resets_at, used: 0 });
         if counter.resets_at != resets_at {
             *counter = WindowCounter { resets_at, used: 0 };
         }
         counter.used += 1;
-        if self.counters.len() > self.clean_at.max(FEWEST) {
+        if self.counters.len() > self.clean_at.max(MIN_COUNTERS) {
             self.counters.retain(|_, counter| counter.resets_at > now);
             self.clean_at = self.counters.len() * 2;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, Timestamp};
-use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, TakenTickets};
+use crate::queue::{Capacity, FULL_SHARE, MAX_TICKETS, TakenTickets};
 use crate::runtime::count_down;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
@@ -81,12 +81,12 @@ impl MemoryRunQueue {
 
     fn has_room_for(&self, account: AccountId) -> bool {
         let own = self.accounts.get(&account).copied().unwrap_or(0);
-        let most = if own < FULL_SHARE { 2 * MOST_TICKETS } else { MOST_TICKETS };
+        let most = if own < FULL_SHARE { 2 * MAX_TICKETS } else { MAX_TICKETS };
         self.queued.len() < most
     }
 
     pub(super) fn take(&mut self, now: Timestamp, capacity: &Capacity) -> TakenTickets {
-        self.ripen(now);
+        self.make_ready(now);
         let (mut left, mut taken) = (capacity.clone(), Vec::new());
         while left.total > 0 {
             let ticket = self.ready.take(|account, hosts| {
@@ -109,7 +109,7 @@ impl MemoryRunQueue {
     }
 
     /// Moves tickets that may start by now to the queue of their account and host, oldest first.
-    fn ripen(&mut self, now: Timestamp) {
+    fn make_ready(&mut self, now: Timestamp) {
         while let Some(entry) = self.later.first_entry() {
             if entry.key().0 > now {
                 break;
@@ -135,9 +135,9 @@ mod tests {
             start: at,
         };
         let mut queue = MemoryRunQueue::default();
-        let many: Vec<_> = (0..MOST_TICKETS + 9).map(|n| ticket(1, n)).collect();
+        let many: Vec<_> = (0..MAX_TICKETS + 9).map(|n| ticket(1, n)).collect();
         queue.push(&many);
-        assert_eq!(queue.queued.len(), MOST_TICKETS);
+        assert_eq!(queue.queued.len(), MAX_TICKETS);
         let few: Vec<_> = (0..9).map(|n| ticket(2, n)).collect();
         queue.push(&few);
         let capacity =
@@ -147,9 +147,9 @@ mod tests {
         assert_eq!((taken.len(), of_few), (18, 9), "in turn");
         assert_eq!(queue.accounts.len(), 1);
         queue.push(&many);
-        assert_eq!(queue.queued.len(), MOST_TICKETS);
-        let crowd: Vec<_> = (3..MOST_TICKETS as u128 + 12).map(|n| ticket(n, 0)).collect();
+        assert_eq!(queue.queued.len(), MAX_TICKETS);
+        let crowd: Vec<_> = (3..MAX_TICKETS as u128 + 12).map(|n| ticket(n, 0)).collect();
         queue.push(&crowd);
-        assert_eq!(queue.queued.len(), 2 * MOST_TICKETS);
+        assert_eq!(queue.queued.len(), 2 * MAX_TICKETS);
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use crate::queue::Capacity;
 
-/// Returns the part of `capacity` for the shard at `place` of `shards`. The parts add up to the
+/// Returns the part of `capacity` for the shard at `position` of `shards`. The parts add up to the
 /// capacity.
-pub(super) fn part(capacity: &Capacity, place: usize, shards: usize) -> Capacity {
-    let part = |value: usize| value / shards + usize::from(place < value % shards);
+pub(super) fn part(capacity: &Capacity, position: usize, shards: usize) -> Capacity {
+    let part = |value: usize| value / shards + usize::from(position < value % shards);
     Capacity {
         total: part(capacity.total),
         per_account: part(capacity.per_account),
@@ -60,7 +60,7 @@ mod tests {
         let hosts = HashMap::from([(HostKey(1), 2)]);
         let capacity =
             Capacity { total: 10, per_account: 4, per_host: 3, hosts, ..Capacity::default() };
-        let parts: Vec<_> = (0..4).map(|place| part(&capacity, place, 4)).collect();
+        let parts: Vec<_> = (0..4).map(|position| part(&capacity, position, 4)).collect();
         assert_eq!(parts.iter().map(|part| part.total).collect::<Vec<_>>(), [3, 3, 2, 2]);
         assert_eq!(parts.iter().map(|part| part.per_account).sum::<usize>(), 4);
         assert_eq!(parts.iter().map(|part| part.per_host).sum::<usize>(), 3);

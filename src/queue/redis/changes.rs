@@ -3,7 +3,7 @@
 //!
 //! Hints that the server does not take now are kept, and a task of its own sends them later. While
 //! some are kept, callers do not wait for the server. For a shard with many changes only the mark
-//! is kept, so that memory is bounded, however long the server is away.
+//! is kept, so that memory is bounded, however long the server fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -27,7 +27,7 @@ const LIFE: Duration = Duration::from_secs(3_600);
 const MARK: &[u8] = b"*";
 /// The maximum number of schedules of a shard that are kept by name. For more, only the mark is
 /// kept, and the leader compares all schedules of the shard with the store.
-const MOST_KEPT: usize = 1_000;
+const MAX_KEPT: usize = 1_000;
 const FASTEST_RETRY: Duration = Duration::from_millis(100);
 const SLOWEST_RETRY: Duration = Duration::from_secs(1);
 
@@ -89,7 +89,7 @@ impl PendingHints {
     fn keep(&mut self, shard: ShardId, changes: &ShardChanges) {
         let kept = self.shards.entry(shard).or_default();
         kept.schedules.extend(&changes.schedules);
-        kept.all |= changes.all || kept.schedules.len() > MOST_KEPT;
+        kept.all |= changes.all || kept.schedules.len() > MAX_KEPT;
         if kept.all {
             kept.schedules.clear();
         }
@@ -106,7 +106,7 @@ impl PendingHints {
     }
 
     /// Returns the hints to send next. Goes round the shards, because some nodes of a cluster may
-    /// be away for long. When no hint is left, the server counts as available again.
+    /// be unreachable for long. When no hint is left, the server counts as available again.
     fn next(&mut self) -> Option<(ShardId, ShardChanges)> {
         let next = self.after_last().or_else(|| self.shards.first_key_value());
         let next = next.map(|(shard, _)| *shard);
@@ -129,22 +129,22 @@ impl HintSender {
         if self.keep_while_away(shard, changes) {
             return;
         }
-        if let Err(error) = self.tell(shard, changes).await {
+        if let Err(error) = self.send(shard, changes).await {
             self.keep(shard, changes, &error);
             self.keeping.notify_one();
         }
     }
 
     /// Sends the kept hints as soon as the server takes them, until the first stage of a stop.
-    pub(super) async fn tell_kept(self: Arc<Self>, tasks: Tasks) {
-        let telling = async {
+    pub(super) async fn send_pending(self: Arc<Self>, tasks: Tasks) {
+        let sending = async {
             loop {
                 self.keeping.notified().await;
                 let mut retry = FASTEST_RETRY;
                 loop {
                     let next = self.kept.lock().next();
                     let Some((shard, changes)) = next else { break };
-                    if let Err(error) = self.tell(shard, &changes).await {
+                    if let Err(error) = self.send(shard, &changes).await {
                         self.keep(shard, &changes, &error);
                         if self.kept.lock().is_round_over() {
                             self.server.clock.sleep(retry).await;
@@ -155,17 +155,17 @@ impl HintSender {
                 tracing::info!("all kept hints of changed schedules sent");
             }
         };
-        tasks.stopping().run_until_cancelled(telling).await;
+        tasks.stopping().run_until_cancelled(sending).await;
     }
 
-    async fn tell(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
+    async fn send(&self, shard: ShardId, changes: &ShardChanges) -> Result<()> {
         let lent = self.server.connect("hint").await?;
         leave(&lent, shard, changes).await?;
         self.hints.send_due(&lent).await
     }
 
     /// Keeps hints while the server is away; returns `true` if it does. The check and the keeping
-    /// are one step: a hint that is kept after `tell_kept` has found none left would not be sent.
+    /// are one step: a hint that is kept after `send_pending` has found none left would not be sent.
     fn keep_while_away(&self, shard: ShardId, changes: &ShardChanges) -> bool {
         let mut kept = self.kept.lock();
         if kept.is_away {
@@ -178,7 +178,7 @@ impl HintSender {
         let mut kept = self.kept.lock();
         kept.keep(shard, changes);
         if !std::mem::replace(&mut kept.is_away, true) {
-            tracing::warn!(%error, "hints of changed schedules not sent, keeping them until the queue is back");
+            tracing::warn!(%error, "hints not sent, keeping them until the queue is reachable");
         }
     }
 }

@@ -129,7 +129,7 @@ fn of_memory(used: u64, most: u64) -> Finding {
         return Finding::good(format!("it uses {} MB, without a limit", megabytes(used)));
     }
     let said = format!("it uses {} of {} MB", megabytes(used), megabytes(most));
-    // A million schedules take 112 MB, and waiting jobs come in bursts.
+    // A million schedules take 128 MB, and waiting jobs come in bursts.
     if used > most / 10 * 8 {
         let what = format!("{said}: raise maxmemory, or due ticks and jobs are late");
         return Finding::warning(what);

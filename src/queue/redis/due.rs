@@ -138,23 +138,23 @@ impl DueIndexes {
         span: (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<IndexAnswer<DueTicks>> {
-        let (mut due, mut place, mut unreadable) = (DueTicks::default(), 0, Vec::new());
+        let (mut due, mut position, mut unreadable) = (DueTicks::default(), 0, Vec::new());
         loop {
-            let most = (limit - place).min(PAGE);
-            let page = self.page((shard, epoch), span, (place, most)).await?;
+            let most = (limit - position).min(PAGE);
+            let page = self.page((shard, epoch), span, (position, most)).await?;
             let Some((groups, next)) = page else { return Ok(IndexAnswer::Foreign) };
-            let before = place;
+            let before = position;
             for (score, length, members) in groups {
                 let empty = (length == 0).then_some(&[][..]);
                 for member in members.chunks(length.max(1)).chain(empty) {
-                    place += 1;
+                    position += 1;
                     match entry::decode(&score, member) {
                         Some(read) => due.schedules.push(read),
                         None => unreadable.push(member.to_vec()),
                     }
                 }
             }
-            if place - before < most || place >= limit {
+            if position - before < most || position >= limit {
                 due.next = entry::tick(&next);
                 break;
             }
@@ -170,7 +170,7 @@ impl DueIndexes {
         &self,
         (shard, epoch): (ShardId, Epoch),
         (after, now): (Option<Timestamp>, Timestamp),
-        (place, most): (usize, usize),
+        (position, most): (usize, usize),
     ) -> Result<Option<(Vec<DueGroup>, Vec<u8>)>> {
         let lent = self.server.connect("due").await?;
         let mut script = self.due.key(self.server.keys.marker(shard));
@@ -179,7 +179,7 @@ impl DueIndexes {
             Some(after) => script.arg(after.as_millis() + 1),
             None => script.arg("-inf"),
         };
-        script.arg(now.as_millis() + 1).arg(place).arg(most);
+        script.arg(now.as_millis() + 1).arg(position).arg(most);
         lent.run(&script).await
     }
 

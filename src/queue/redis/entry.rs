@@ -103,11 +103,11 @@ mod tests {
     #[test]
     fn schedules_of_one_tick_stand_in_the_order_of_their_ids() {
         let tick = Timestamp::from_millis(1_900_000_000_000);
-        let place = |made| {
+        let position = |made| {
             let (score, member) = encode(made_at(made, 7), tick);
             (score.parse::<f64>().expect("a number"), member)
         };
-        assert!(place(1_700_000_000_000) < place(1_700_000_000_001));
-        assert!(place(4_294_967_295) < place(4_294_967_296), "over the border of a span");
+        assert!(position(1_700_000_000_000) < position(1_700_000_000_001));
+        assert!(position(4_294_967_295) < position(4_294_967_296), "over the border of a span");
     }
 }

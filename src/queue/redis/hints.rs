@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::RedisSettings;
 use super::check::check;
-use super::server::{LentConnection, PATIENCE, RedisServer};
+use super::server::{LentConnection, RedisServer, TIMEOUT};
 use crate::queue::Result;
 use crate::runtime::Tasks;
 
@@ -107,5 +107,5 @@ impl RedisHints {
 }
 
 async fn bounded<T>(request: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
-    tokio::time::timeout(PATIENCE, request).await.map_err(std::io::Error::from)?
+    tokio::time::timeout(TIMEOUT, request).await.map_err(std::io::Error::from)?
 }

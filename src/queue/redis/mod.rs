@@ -84,7 +84,7 @@ impl RedisQueue {
         let listening = hints.clone().listen(settings, server.clone(), tasks.clone());
         tasks.spawn(TaskKind::Hints, listening);
         let messenger = Arc::new(HintSender::new(server.clone(), hints.clone()));
-        tasks.spawn(TaskKind::Hints, messenger.clone().tell_kept(tasks.clone()));
+        tasks.spawn(TaskKind::Hints, messenger.clone().send_pending(tasks.clone()));
         let run_queue = RedisRunQueue::new(server.clone(), shards, replica);
         let count = Script::new(include_str!("scripts/count.lua"));
         let give_back = Script::new(include_str!("scripts/give_back.lua"));
@@ -169,7 +169,7 @@ impl Queue for RedisQueue {
         now: Timestamp,
     ) -> Result<RateVerdict> {
         if windows.is_empty() {
-            return Ok(RateVerdict { standings: Vec::new(), allowed: true });
+            return Ok(RateVerdict { window_states: Vec::new(), allowed: true });
         }
         let lent = self.server.connect("count").await?;
         let mut script = self.count.prepare_invoke();
@@ -179,14 +179,14 @@ impl Queue for RedisQueue {
             script.arg(window.limit).arg(millis(window.span));
         }
         let answer: Vec<i64> = lent.run(&script).await?;
-        let standing = |(window, answer): (&RateWindow, &[i64])| WindowState {
+        let window_state = |(window, answer): (&RateWindow, &[i64])| WindowState {
             window: *window,
             remaining: window.limit.saturating_sub(u32::try_from(answer[0]).unwrap_or(u32::MAX)),
             resets_at: Timestamp::from_millis(answer[1]),
         };
-        let standings = windows.iter().zip(answer.get(1..).unwrap_or_default().chunks_exact(2));
+        let window_states = windows.iter().zip(answer.get(1..).unwrap_or_default().chunks_exact(2));
         Ok(RateVerdict {
-            standings: standings.map(standing).collect(),
+            window_states: window_states.map(window_state).collect(),
             allowed: answer.first() == Some(&1),
         })
     }

@@ -13,23 +13,23 @@ use super::RedisSettings;
 /// The first pause before the client tries a node again, in milliseconds.
 const FIRST_WAIT_MS: u64 = 20;
 /// The longest such pause, in milliseconds.
-const LONGEST_WAIT_MS: u64 = 200;
+const MAX_WAIT_MS: u64 = 200;
 
 /// Creates connections to all nodes of a cluster.
 pub(super) struct Nodes(ClusterClient);
 
 impl Nodes {
-    /// Creates the client. A request waits for its answer for `patience`: after a shorter wait the
+    /// Creates the client. A request waits for its answer for `timeout`: after a shorter wait the
     /// client would repeat a request that has taken effect. While the client connects to a node,
     /// all requests wait, and a new connection may try a node that is down twice. So connecting may
-    /// take a third of `patience`.
-    pub(super) fn new(settings: &RedisSettings, patience: Duration) -> RedisResult<Self> {
+    /// take a third of `timeout`.
+    pub(super) fn new(settings: &RedisSettings, timeout: Duration) -> RedisResult<Self> {
         let mut client = ClusterClientBuilder::new(settings.nodes.clone())
-            .connection_timeout(patience / 3)
-            .response_timeout(patience)
-            .overall_response_timeout(Some(patience))
+            .connection_timeout(timeout / 3)
+            .response_timeout(timeout)
+            .overall_response_timeout(Some(timeout))
             .min_retry_wait(FIRST_WAIT_MS)
-            .max_retry_wait(LONGEST_WAIT_MS);
+            .max_retry_wait(MAX_WAIT_MS);
         if let Some(authorities) = &settings.authorities {
             let root_cert = Some(authorities.clone());
             client = client.certs(TlsCertificates { client_tls: None, root_cert });

@@ -22,17 +22,17 @@ use super::tickets;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
-use crate::queue::{Capacity, FULL_SHARE, MOST_TICKETS, Result, TakenTickets};
+use crate::queue::{Capacity, FULL_SHARE, MAX_TICKETS, Result, TakenTickets};
 use crate::runtime::faults;
 use crate::telemetry::metrics::TICKETS_DROPPED;
 
 /// The maximum number of tickets in a script, because the server does nothing else meanwhile.
 const BATCH: usize = 500;
 /// The maximum number of batches of a shard that a take makes ready.
-const MOST_BATCHES: usize = 20;
+const MAX_BATCHES: usize = 20;
 /// The time after which a take asks no further shard that has more tickets. The next take gets the
 /// remaining ones.
-const LONGEST_ROUND: Duration = Duration::from_millis(500);
+const MAX_ROUND: Duration = Duration::from_millis(500);
 /// The time for which an answer is kept for a taker that asks again.
 const ANSWER_LIFE: Duration = Duration::from_secs(5);
 
@@ -41,7 +41,7 @@ pub(super) struct RedisRunQueue {
     server: Arc<RedisServer>,
     push: Script,
     look: Script,
-    ripen: Script,
+    make_ready: Script,
     take: Script,
     shards: u16,
     taker: u64,
@@ -64,7 +64,7 @@ impl RedisRunQueue {
         Self {
             push: Script::new(faults::statement("push", include_str!("scripts/push.lua"))),
             look: Script::new(include_str!("scripts/look.lua")),
-            ripen: Script::new(include_str!("scripts/ripen.lua")),
+            make_ready: Script::new(include_str!("scripts/make_ready.lua")),
             take: Script::new(include_str!("scripts/take.lua")),
             shards,
             taker,
@@ -88,7 +88,7 @@ impl RedisRunQueue {
             tickets.chunks(BATCH).map(|batch| {
                 let mut script = self.push.key(keys.tickets(*shard));
                 script.key(keys.ready(*shard));
-                script.arg(now.as_millis()).arg(MOST_TICKETS).arg(FULL_SHARE);
+                script.arg(now.as_millis()).arg(MAX_TICKETS).arg(FULL_SHARE);
                 for ticket in batch {
                     script.arg(ticket.start.as_millis()).arg(tickets::encode(ticket));
                 }
@@ -110,15 +110,15 @@ impl RedisRunQueue {
         if seen.is_empty() || capacity.total == 0 {
             return Ok((Vec::new(), next));
         }
-        let mut failed = self.ripen(lent, now, &seen).await.err();
+        let mut failed = self.make_ready(lent, now, &seen).await.err();
         let begin = self.begin.fetch_add(1, Ordering::Relaxed) % seen.len();
         seen.rotate_left(begin);
         let (mut left, seen_shards) = (capacity.clone(), seen.len());
         left.total = left.total.min(BATCH);
         let mut taken = Vec::new();
         // A shard that fails must not lose the tickets that others have handed out.
-        let together = seen.iter().enumerate().map(|(place, seen)| {
-            let (part, most) = (part(&left, place, seen_shards), seen.ready + seen.due);
+        let together = seen.iter().enumerate().map(|(position, seen)| {
+            let (part, most) = (part(&left, position, seen_shards), seen.ready + seen.due);
             let shard = seen.shard;
             async move { (shard, self.take_from(lent, shard, (&part, most)).await) }
         });
@@ -133,7 +133,7 @@ impl RedisRunQueue {
             }
         }
         taken.iter().for_each(|ticket| left.use_up(ticket));
-        let until = self.server.clock.monotonic() + LONGEST_ROUND;
+        let until = self.server.clock.monotonic() + MAX_ROUND;
         for shard in more.into_iter().filter(|_| seen_shards > 1) {
             if left.total == 0 {
                 break;
@@ -168,9 +168,9 @@ impl RedisRunQueue {
             script.arg(now.as_millis());
             async move {
                 let rows: Result<Vec<(usize, usize, usize, String)>> = lent.run(&script).await;
-                let seen = |(place, ready, due, next): (usize, _, _, String)| {
+                let seen = |(position, ready, due, next): (usize, _, _, String)| {
                     let next = next.parse().ok().map(Timestamp::from_millis);
-                    shards.get(place).map(|shard| ShardLook { shard: *shard, ready, due, next })
+                    shards.get(position).map(|shard| ShardLook { shard: *shard, ready, due, next })
                 };
                 let seen = rows.map(|rows| rows.into_iter().filter_map(seen).collect::<Vec<_>>());
                 (shards, seen)
@@ -186,7 +186,7 @@ impl RedisRunQueue {
 
     /// Makes tickets that may start by now ready, so that takes can go round the accounts. If that
     /// fails, tickets that are ready already can still be taken.
-    async fn ripen(
+    async fn make_ready(
         &self,
         lent: &LentConnection<'_>,
         now: Timestamp,
@@ -194,9 +194,9 @@ impl RedisRunQueue {
     ) -> Result<()> {
         let keys = &self.server.keys;
         let batches = seen.iter().flat_map(|seen| {
-            let count = seen.due.div_ceil(BATCH).min(MOST_BATCHES);
+            let count = seen.due.div_ceil(BATCH).min(MAX_BATCHES);
             (0..count).map(|_| {
-                let mut script = self.ripen.key(keys.tickets(seen.shard));
+                let mut script = self.make_ready.key(keys.tickets(seen.shard));
                 script.key(keys.ready(seen.shard)).arg(now.as_millis()).arg(BATCH);
                 async move { lent.run::<usize>(&script).await }
             })

@@ -20,7 +20,7 @@ use crate::queue::{QueueError, Result};
 use crate::runtime::{Clock, Mutex};
 
 /// The longest wait for a connection, and then for the answer to a request.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum number of connections of a replica. Each carries many requests at once.
 const CONNECTIONS: usize = 8;
 /// The time for which a connection that has answered is lent again without a check, unless a
@@ -74,7 +74,7 @@ impl RedisServer {
 
     /// Gets a connection that answers. It is lent again unless a request has failed meanwhile.
     async fn prove(&self, operation: &'static str, failures: u64) -> Result<RedisLink> {
-        let link = match tokio::time::timeout(PATIENCE, self.pool.link()).await {
+        let link = match tokio::time::timeout(TIMEOUT, self.pool.link()).await {
             Ok(Ok(link)) => link,
             Ok(Err(PoolError::Backend(error))) => return Err(failed(operation, error)),
             Ok(Err(other)) => return Err(QueueError::new(operation, other)),
@@ -93,13 +93,13 @@ impl RedisPool {
         let failed = |error: RedisError| failed("connect", error);
         let no_pool = |error| QueueError::new("connect", error);
         if settings.cluster {
-            let nodes = Nodes::new(settings, PATIENCE).map_err(failed)?;
+            let nodes = Nodes::new(settings, TIMEOUT).map_err(failed)?;
             let pool = managed::Pool::<Nodes>::builder(nodes).max_size(CONNECTIONS);
             return Ok(Self::Cluster(pool.runtime(Runtime::Tokio1).build().map_err(no_pool)?));
         }
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE));
+            .set_connection_timeout(Some(TIMEOUT))
+            .set_response_timeout(Some(TIMEOUT));
         let node = settings.nodes.first().expect("an address has a host").clone();
         let manager = Manager::new_with_config(node, config).map_err(failed)?;
         let pool = deadpool_redis::Pool::builder(manager).max_size(CONNECTIONS);
@@ -138,11 +138,11 @@ impl LentConnection<'_> {
         self.answer(pipeline.query_async(&mut self.link.clone())).await
     }
 
-    /// Waits for the answer to a request, for [`PATIENCE`] at most. A request without an answer may
+    /// Waits for the answer to a request, for [`TIMEOUT`] at most. A request without an answer may
     /// have taken effect or not. After a failure, the next caller gets a connection that has
     /// answered since.
     async fn answer<T>(&self, request: impl Future<Output = RedisResult<T>>) -> Result<T> {
-        let answer = match tokio::time::timeout(PATIENCE, request).await {
+        let answer = match tokio::time::timeout(TIMEOUT, request).await {
             Ok(answer) => answer.map_err(|error| failed(self.operation, error)),
             Err(_) => Err(QueueError::new(self.operation, RedisFailure::Silent)),
         };

@@ -10,21 +10,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Clock;
 
-/// Fails with `TimedOut` when a write makes no progress for `patience`.
+/// Fails with `TimedOut` when a write makes no progress for `timeout`.
 ///
 /// Without this limit, a peer that requests much and reads nothing, or disappears during a
 /// response, would keep its connection open for as long as it likes.
 pub(super) struct NoStall<S> {
     stream: S,
     clock: Clock,
-    patience: Duration,
+    timeout: Duration,
     /// Runs while a write waits. It is created only then, because most writes never wait.
     deadline: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl<S> NoStall<S> {
-    pub(super) fn new(stream: S, clock: Clock, patience: Duration) -> Self {
-        Self { stream, clock, patience, deadline: None }
+    pub(super) fn new(stream: S, clock: Clock, timeout: Duration) -> Self {
+        Self { stream, clock, timeout, deadline: None }
     }
 
     /// Passes on a write's result, or fails if the write has waited for too long.
@@ -38,8 +38,8 @@ impl<S> NoStall<S> {
             return progress;
         }
         let deadline = self.deadline.get_or_insert_with(|| {
-            let (clock, patience) = (self.clock.clone(), self.patience);
-            Box::pin(async move { clock.sleep(patience).await })
+            let (clock, timeout) = (self.clock.clone(), self.timeout);
+            Box::pin(async move { clock.sleep(timeout).await })
         });
         ready!(deadline.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -100,9 +100,9 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_nothing_is_disconnected_and_a_slow_one_is_not() {
         let clock = Clock::manual(Timestamp::from_millis(0));
-        let patience = Duration::from_secs(30);
+        let timeout = Duration::from_secs(30);
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = NoStall::new(near, clock.clone(), patience);
+        let mut near = NoStall::new(near, clock.clone(), timeout);
 
         let mut write = Box::pin(near.write_all(b"12345678"));
         assert!(futures_util::poll!(&mut write).is_pending());
@@ -115,7 +115,7 @@ mod tests {
 
         let mut write = Box::pin(near.write_all(b"9"));
         assert!(futures_util::poll!(&mut write).is_pending());
-        clock.advance(patience);
+        clock.advance(timeout);
         let error = write.await.expect_err("the peer took nothing");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }

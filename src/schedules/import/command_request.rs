@@ -11,7 +11,7 @@ use super::refused_line::RefusedLine;
 use crate::domain::headers::headers_text;
 
 /// The maximum length of the name of an imported schedule, in characters.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME: usize = 100;
 
 /// The request of a command, while its options are read.
 #[derive(Debug, Default)]
@@ -146,12 +146,12 @@ fn without_address(url: &str) -> Cow<'_, str> {
 /// Returns the name of a schedule: the method, the host and the path. The other parts of the URL
 /// may be secrets.
 fn name(method: &str, url: &str) -> String {
-    let place = url.split_once("://").map_or(url, |(_, place)| place);
-    let place = place.split(['?', '#']).next().unwrap_or_default();
-    let (authority, path) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let address = url.split_once("://").map_or(url, |(_, address)| address);
+    let address = address.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = address.split_at(address.find('/').unwrap_or(address.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let name = format!("{method} {host}{}", path.trim_end_matches('/'));
-    name.chars().take(LONGEST_NAME).collect()
+    name.chars().take(MAX_NAME).collect()
 }
 
 #[cfg(test)]

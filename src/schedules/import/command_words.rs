@@ -78,7 +78,7 @@ pub struct OptionReader {
     words: IntoIter<String>,
     /// A word of short options.
     cluster: String,
-    /// The place in `cluster` after the option that was read last. The rest has further options, or
+    /// The position in `cluster` after the option that was read last. The rest has further options, or
     /// its value.
     read_to: usize,
     /// The value that follows a long option after an equals sign.

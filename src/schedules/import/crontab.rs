@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::command_words::{OptionReader, words};
-use super::refused_line::{LONGEST_LINE, RefusedLine};
+use super::refused_line::{MAX_LINE, RefusedLine};
 use super::{ReadEntry, ReadText, curl, wget};
 
 /// The words that stand for five fields.
@@ -18,14 +18,14 @@ const MACROS: [(&str, &str); 7] = [
 ];
 
 /// The maximum length of the name of a timezone, in characters. No zone has a longer name.
-const LONGEST_ZONE: usize = 64;
+const MAX_ZONE: usize = 64;
 
 /// Reads a crontab: at most `most` + 1 lines with commands, because the caller refuses a text with
 /// more than `most`. `zone` is the timezone of the lines before the first one that sets another.
 pub fn read(text: &str, zone: &str, most: usize) -> ReadText {
     let mut zone = zone.to_owned();
     let (mut entries, mut without_effect) = (Vec::new(), None);
-    for (place, line) in (1..).zip(text.lines()) {
+    for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if entries.len() > most {
             break;
@@ -33,19 +33,19 @@ pub fn read(text: &str, zone: &str, most: usize) -> ReadText {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if line.len() > LONGEST_LINE {
+        if line.len() > MAX_LINE {
             let item = Err(vec![RefusedLine::TooLong.to_string()]);
-            entries.push(ReadEntry { place, item });
+            entries.push(ReadEntry { number, item });
             continue;
         }
         match setting(line) {
             // Each of the lines that follow has a copy. The start of a longer name is no zone.
-            Some(("CRON_TZ", value)) => zone = value.chars().take(LONGEST_ZONE).collect(),
+            Some(("CRON_TZ", value)) => zone = value.chars().take(MAX_ZONE).collect(),
             // For cron it is a variable of the commands.
-            Some(("TZ", _)) => without_effect = without_effect.or(Some(place)),
+            Some(("TZ", _)) => without_effect = without_effect.or(Some(number)),
             // Other variables are for commands, and a command that uses one is refused.
             Some(_) => {}
-            None => entries.push(ReadEntry { place, item: item(line, &zone) }),
+            None => entries.push(ReadEntry { number, item: item(line, &zone) }),
         }
     }
     ReadText { entries, without_effect }
@@ -130,7 +130,7 @@ mod tests {
             .map(|entry| {
                 let item: Value = serde_json::from_str(&entry.item.expect("valid")).expect("JSON");
                 let text = |name: &str| item[name].as_str().expect("a text").to_owned();
-                (entry.place, text("cronExpression"), text("timezone"), text("endpoint"))
+                (entry.number, text("cronExpression"), text("timezone"), text("endpoint"))
             })
             .collect();
         let expected = [

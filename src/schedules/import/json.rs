@@ -35,14 +35,14 @@ pub fn read(text: &str, most: usize) -> Result<Vec<ReadEntry>, FieldErrors> {
     let list = json.object::<ItemList>().ok().and_then(|list| list.data);
     let listed = list.as_ref().and_then(|data| Json::parse(data.get().as_bytes()).ok());
     let items = json.items(most).or_else(|| listed?.items(most)).unwrap_or_else(|| vec![json]);
-    Ok((1..).zip(items).filter_map(|(place, item)| entry(place, item)).collect())
+    Ok((1..).zip(items).filter_map(|(number, item)| entry(number, item)).collect())
 }
 
 fn read_lines(text: &str, most: usize) -> Result<Vec<ReadEntry>, FieldErrors> {
     let mut entries = Vec::new();
-    for (place, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let malformed = |_| FieldErrors::of("text", format!("line {place} is not valid JSON"));
-        entries.extend(entry(place, Json::parse(line.as_bytes()).map_err(malformed)?));
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let malformed = |_| FieldErrors::of("text", format!("line {number} is not valid JSON"));
+        entries.extend(entry(number, Json::parse(line.as_bytes()).map_err(malformed)?));
         if entries.len() > most {
             break;
         }
@@ -51,10 +51,10 @@ fn read_lines(text: &str, most: usize) -> Result<Vec<ReadEntry>, FieldErrors> {
 }
 
 /// Returns the entry of an item; `None` if it is of another kind.
-fn entry(place: usize, item: Json<'_>) -> Option<ReadEntry> {
+fn entry(number: usize, item: Json<'_>) -> Option<ReadEntry> {
     let head = match item.object::<ItemHead>() {
         Ok(head) => head,
-        Err(error) => return Some(ReadEntry { place, item: Err(vec![error.to_string()]) }),
+        Err(error) => return Some(ReadEntry { number, item: Err(vec![error.to_string()]) }),
     };
     if head.kind.value().is_some_and(|kind| kind != SCHEDULE) {
         return None;
@@ -63,27 +63,27 @@ fn entry(place: usize, item: Json<'_>) -> Option<ReadEntry> {
     let lost: Vec<_> =
         lost.map(|field| format!("{field}: could not be decrypted for the export")).collect();
     let item = if lost.is_empty() { Ok(item.text().to_owned()) } else { Err(lost) };
-    Some(ReadEntry { place, item })
+    Some(ReadEntry { number, item })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn places(text: &str) -> Vec<(usize, bool)> {
+    fn numbers(text: &str) -> Vec<(usize, bool)> {
         let entries = read(text, 10).expect("JSON");
-        entries.iter().map(|entry| (entry.place, entry.item.is_ok())).collect()
+        entries.iter().map(|entry| (entry.number, entry.item.is_ok())).collect()
     }
 
     #[test]
     fn all_forms_that_the_service_writes_are_read() {
-        assert_eq!(places(r#"[{"name":"a"},{"name":"b"},1]"#), [(1, true), (2, true), (3, false)]);
-        assert_eq!(places("{\n\"name\":\"a\"\n}"), [(1, true)]);
-        assert_eq!(places(r#"{"data":[{"name":"a"}],"success":true}"#), [(1, true)]);
+        assert_eq!(numbers(r#"[{"name":"a"},{"name":"b"},1]"#), [(1, true), (2, true), (3, false)]);
+        assert_eq!(numbers("{\n\"name\":\"a\"\n}"), [(1, true)]);
+        assert_eq!(numbers(r#"{"data":[{"name":"a"}],"success":true}"#), [(1, true)]);
         let export = "{\"kind\":\"account\",\"id\":1}\n\n{\"kind\":\"schedule\",\"name\":\"a\"}\n\
                       {\"kind\":\"job\"}\n{\"kind\":\"schedule\",\"unreadable\":[\"body\"]}\n";
-        assert_eq!(places(export), [(3, true), (5, false)]);
-        assert_eq!(places("[]"), []);
+        assert_eq!(numbers(export), [(3, true), (5, false)]);
+        assert_eq!(numbers("[]"), []);
         let many = format!("[{}]", vec!["{}"; 20].join(","));
         assert_eq!(read(&many, 10).expect("JSON").len(), 11);
     }

@@ -29,7 +29,7 @@ use tokio::task::spawn_blocking;
 use super::draft::ScheduleDraft;
 use super::limits::check_new;
 use super::requests::ScheduleCreation;
-use super::{CommandError, FieldErrors, LARGEST_BATCH, ScheduleBatch, Schedules, rules};
+use super::{CommandError, FieldErrors, MAX_BATCH, ScheduleBatch, Schedules, rules};
 use crate::domain::AccountId;
 use crate::domain::call::Call;
 use crate::domain::request_body::{Field, object};
@@ -37,13 +37,13 @@ use crate::domain::schedule::{HttpMethod, Schedule};
 
 /// The maximum number of imports at once. Each occupies a core while its text is read.
 const AT_ONCE: usize = 2;
-/// The maximum time that an import waits for a place.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// The maximum time that an import waits for a permit.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 /// The number of items to check before the task yields to other requests.
 const CHECKED_AT_ONCE: usize = 20;
 
 /// The maximum size of a text in bytes, with line breaks of one byte.
-pub const LARGEST_IMPORT: usize = 2 << 20;
+pub const MAX_IMPORT: usize = 2 << 20;
 
 /// A text with schedules to import.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub struct ImportText {
 #[derive(Debug)]
 struct ReadEntry {
     /// The number of the line or the item, from 1.
-    place: usize,
+    number: usize,
     /// The request of the API as JSON, or the reasons why there is none.
     item: Result<String, Vec<String>>,
 }
@@ -84,7 +84,7 @@ pub struct ImportPreview {
 #[derive(Clone, Debug)]
 pub struct ImportEntry {
     /// The number of the line or the item, from 1.
-    pub place: usize,
+    pub number: usize,
     /// The schedule that it becomes, or the reasons why it becomes none.
     pub schedule: Result<ImportedSchedule, Vec<String>>,
 }
@@ -122,31 +122,31 @@ impl From<ScheduleDraft> for ImportedSchedule {
 /// The service that imports schedules. It reads a limited number of texts at once.
 pub struct ScheduleImports {
     schedules: Schedules,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl ScheduleImports {
     /// Creates the service.
     pub fn new(schedules: Schedules) -> Self {
-        Self { schedules, places: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { schedules, permits: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
-    /// Begins an import. Returns `None` if others take all places for a second.
+    /// Begins an import. Returns `None` if others take all permits for a second.
     pub async fn begin(&self) -> Option<ScheduleImport> {
         let schedules = self.schedules.clone();
-        let place = tokio::select! {
+        let permit = tokio::select! {
             biased;
-            place = self.places.clone().acquire_owned() => place.ok()?,
-            () = schedules.0.clock.sleep(LONGEST_WAIT) => return None,
+            permit = self.permits.clone().acquire_owned() => permit.ok()?,
+            () = schedules.0.clock.sleep(MAX_WAIT) => return None,
         };
-        Some(ScheduleImport { schedules, place: Arc::new(place) })
+        Some(ScheduleImport { schedules, permit: Arc::new(permit) })
     }
 }
 
-/// An import. It holds one of the places until it is dropped and its text has been read.
+/// An import. It holds a permit until it is dropped and its text has been read.
 pub struct ScheduleImport {
     schedules: Schedules,
-    place: Arc<OwnedSemaphorePermit>,
+    permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl ScheduleImport {
@@ -190,7 +190,7 @@ impl ScheduleImport {
         let plan = parts.admit(account).await?;
         let now = parts.clock.now();
         let mut checked = Vec::new();
-        for ReadEntry { place, item } in entries {
+        for ReadEntry { number, item } in entries {
             let drafted = item.and_then(|item| {
                 let creation = object::<ScheduleCreation>(item.as_bytes());
                 let creation = creation.map_err(|error| vec![error.to_string()])?;
@@ -203,7 +203,7 @@ impl ScheduleImport {
                 Ok((schedule, item)) => (Ok(schedule), Some(item)),
                 Err(messages) => (Err(messages), None),
             };
-            checked.push((ImportEntry { place, schedule }, item));
+            checked.push((ImportEntry { number, schedule }, item));
             if checked.len() % CHECKED_AT_ONCE == 0 {
                 tokio::task::yield_now().await;
             }
@@ -213,10 +213,10 @@ impl ScheduleImport {
 
     /// Reads a text where it delays no other task.
     async fn read(&self, text: &Arc<ImportText>) -> Result<ReadText, CommandError> {
-        let (text, place) = (text.clone(), self.place.clone());
+        let (text, permit) = (text.clone(), self.permit.clone());
         let entries = spawn_blocking(move || {
-            // The place is free again at the end, even if the client has disconnected.
-            let _place = place;
+            // The permit is free again at the end, even if the client has disconnected.
+            let _permit = permit;
             read(&text)
         });
         Ok(entries.await.map_err(|_| CommandError::Panicked)??)
@@ -226,23 +226,23 @@ impl ScheduleImport {
 /// Reads a text: JSON if it begins with a bracket, else a crontab.
 fn read(ImportText { text, timezone }: &ImportText) -> Result<ReadText, FieldErrors> {
     // A browser sends each line break as CR LF.
-    if text.len() - text.matches("\r\n").count() > LARGEST_IMPORT {
-        let most = LARGEST_IMPORT >> 20;
+    if text.len() - text.matches("\r\n").count() > MAX_IMPORT {
+        let most = MAX_IMPORT >> 20;
         return Err(FieldErrors::of("text", format!("Must be at most {most} MiB")));
     }
     let text = text.trim_start_matches('\u{feff}');
     let read = if text.trim_start().starts_with(['[', '{']) {
-        ReadText { entries: json::read(text, LARGEST_BATCH)?, without_effect: None }
+        ReadText { entries: json::read(text, MAX_BATCH)?, without_effect: None }
     } else {
         let mut errors = FieldErrors::new();
         let zone =
             rules::timezone(Field::Value(timezone.clone())).optional("timezone", &mut errors);
-        crontab::read(text, &errors.unless_any(zone)?.unwrap_or_default(), LARGEST_BATCH)
+        crontab::read(text, &errors.unless_any(zone)?.unwrap_or_default(), MAX_BATCH)
     };
     match read.entries.len() {
         0 => Err(FieldErrors::of("text", "The text has no schedules")),
-        1..=LARGEST_BATCH => Ok(read),
-        _ => Err(FieldErrors::of("text", format!("Must hold 1 to {LARGEST_BATCH} schedules"))),
+        1..=MAX_BATCH => Ok(read),
+        _ => Err(FieldErrors::of("text", format!("Must hold 1 to {MAX_BATCH} schedules"))),
     }
 }
 

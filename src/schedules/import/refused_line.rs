@@ -1,14 +1,14 @@
 //! The reasons why a line of a crontab cannot be imported.
 
 /// The maximum length of a line, in bytes. A body has at most 256 KiB.
-pub const LONGEST_LINE: usize = 300 << 10;
+pub const MAX_LINE: usize = 300 << 10;
 
 /// The reason why a line of a crontab cannot be imported. No text contains a value of the line,
 /// because it may be a secret.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum RefusedLine {
     /// The line is longer than any that can be imported.
-    #[error("a line can have at most {} KiB", LONGEST_LINE >> 10)]
+    #[error("a line can have at most {} KiB", MAX_LINE >> 10)]
     TooLong,
     /// The line is neither a setting nor a time with a command.
     #[error("a line needs five time fields, or a word such as @daily, and a command")]

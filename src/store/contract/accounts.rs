@@ -3,7 +3,7 @@
 use chrono::{Datelike, TimeZone, Utc};
 
 #[cfg(doc)]
-use crate::domain::key::MOST_KEYS;
+use crate::domain::key::MAX_KEYS;
 use crate::domain::key::{KeyDigest, KeyRecord, Scope};
 use crate::domain::plan::UNLIMITED;
 use crate::domain::{AccountId, KeyId, Timestamp};
@@ -60,7 +60,7 @@ impl std::fmt::Debug for KeyDigest {
 pub enum KeyCreated {
     /// The key was stored.
     Done,
-    /// The account already has [`MOST_KEYS`] keys that work.
+    /// The account already has [`MAX_KEYS`] keys that work.
     TooMany,
     /// The account does not exist.
     NoSuchAccount,
@@ -99,7 +99,7 @@ pub enum RotationResult {
     Done,
     /// The account has no such key that works.
     NotFound,
-    /// The account already has [`MOST_KEYS`] keys that work.
+    /// The account already has [`MAX_KEYS`] keys that work.
     TooMany,
 }
 
@@ -189,7 +189,7 @@ measured! {
         /// most 20.
         async fn plans_beside(&self, known: &[String]) -> Result<Vec<String>>;
 
-        /// Stores a key of the account, unless it already has [`MOST_KEYS`] that work. Concurrent
+        /// Stores a key of the account, unless it already has [`MAX_KEYS`] that work. Concurrent
         /// calls never exceed that number.
         async fn create_key(&self, write: &WriteContext, key: &NewKey) -> Result<KeyCreated>;
 

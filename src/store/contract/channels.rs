@@ -62,7 +62,7 @@ pub enum ChannelChanged {
 
 /// The result of a request to send a test notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TryAllowed {
+pub enum TestAllowance {
     /// The notification may be sent, and was counted.
     Yes,
     /// The channel has reached [`TESTS_PER_HOUR`].
@@ -118,7 +118,7 @@ measured! {
             account: AccountId,
             id: ChannelId,
             now: Timestamp,
-        ) -> Result<TryAllowed>;
+        ) -> Result<TestAllowance>;
 
         /// Marks a channel as verified if its configuration still has this revision. `config`
         /// replaces the configuration, if the test notification has completed it.

@@ -22,7 +22,7 @@ pub struct ExecutorId(pub u128);
 
 /// A request to run jobs. The claims end with the lease of the executor ([`ClaimStore::renew`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub struct ClaimRequest {
     /// The executor that claims.
     pub executor: ExecutorId,
     /// The present time, at which the attempts begin.
@@ -31,7 +31,7 @@ pub struct Claim {
 
 /// A claimed job. Only this executor may send its next attempt, until the claim ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimed {
+pub struct ClaimedJob {
     /// The job.
     pub job: JobId,
     /// The account that owns it.
@@ -62,7 +62,7 @@ pub struct Claimed {
     pub signing_secrets: Vec<SigningSecret>,
 }
 
-impl Claimed {
+impl ClaimedJob {
     /// Returns the data that the end of the attempt passes back to the store.
     pub fn run(&self) -> ClaimedRun {
         let Self { schedule, shard, max_attempts, started_at, first_started_at, .. } = *self;
@@ -88,7 +88,7 @@ pub struct ClaimedRun {
 /// A claimed job whose attempt cannot be sent, because its stored data cannot be read. The attempt
 /// is recorded like any other. The executor that claimed the job ends it with the failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableJob {
     /// The job.
     pub job: JobId,
     /// The number of the attempt that is now recorded.
@@ -99,11 +99,11 @@ pub struct Unreadable {
 
 /// The result of claiming.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claims {
+pub struct ClaimedJobs {
     /// The jobs to run, in the order of the request.
-    pub taken: Vec<Claimed>,
+    pub taken: Vec<ClaimedJob>,
     /// The claimed jobs that cannot run.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UnreadableJob>,
 }
 
 /// The jobs that executors are to abort, whichever executor runs them.
@@ -222,7 +222,7 @@ impl Committed {
     /// committed.
     pub fn trace(&self, completions: &[Completion]) {
         let errors: HashMap<usize, ErrorCode> = self.failed.iter().copied().collect();
-        for (place, (completion, result)) in completions.iter().zip(&self.results).enumerate() {
+        for (position, (completion, result)) in completions.iter().zip(&self.results).enumerate() {
             let CompletionResult::Applied(status @ (JobStatus::Success | JobStatus::Failed)) =
                 *result
             else {
@@ -233,7 +233,7 @@ impl Committed {
                 subject: JobSubject { job: completion.job, schedule, account: None },
                 attempts: completion.attempt,
                 status,
-                error: errors.get(&place).copied(),
+                error: errors.get(&position).copied(),
                 ended_at: completion.completed_at,
             };
             span.end();
@@ -243,7 +243,7 @@ impl Committed {
 
 /// An attempt that is recorded as running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldClaim {
+pub struct RecordedAttempt {
     /// The job.
     pub job: JobId,
     /// The number of the running attempt.
@@ -281,7 +281,7 @@ measured! {
         /// they become RUNNING, and their attempt is recorded. All others are left out (JOB-1). So
         /// are duplicates in the list and jobs whose row is locked: these stay among the
         /// [`late`](Self::late) ones. An executor without a lease claims nothing.
-        async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
+        async fn claim(&self, claim: &ClaimRequest, jobs: &[JobId]) -> Result<ClaimedJobs>;
 
         /// Returns those of the jobs that this claim, or another claim of the same executor at the
         /// same time, has claimed, as long as the attempts run. It claims nothing itself. A caller
@@ -289,7 +289,7 @@ measured! {
         /// [`fire_and_claim`](crate::store::FiringStore::fire_and_claim) uses it, so that no
         /// attempt is lost. The lost call may take effect as late as [`LATEST_EFFECT`] after its
         /// failure.
-        async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims>;
+        async fn recall(&self, claim: &ClaimRequest, jobs: &[JobId]) -> Result<ClaimedJobs>;
 
         /// Creates or extends the lease of an executor, and with it all its claims, to `until`. It
         /// never shortens a lease. Removes leases that ended long ago.
@@ -329,10 +329,10 @@ measured! {
 
         /// Returns the claims whose executors' leases ended before `before`, the oldest lease
         /// first; at most `limit`.
-        async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>>;
+        async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<RecordedAttempt>>;
 
         /// Returns the claims of an executor whose attempts began before `before`.
-        async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>>;
+        async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<RecordedAttempt>>;
     }
 }
 

@@ -35,12 +35,12 @@ pub struct DeletedAccount {
     pub gone_at: Option<Timestamp>,
 }
 
-/// The place of an account in the list of deleted accounts: the time of its deletion, and its id.
-pub type DeletedPlace = (Timestamp, AccountId);
+/// The position of an account in the list of deleted accounts: the time of its deletion, and its id.
+pub type DeletedPosition = (Timestamp, AccountId);
 
 impl DeletedAccount {
-    /// Returns the place in the list of deleted accounts.
-    pub fn place(&self) -> DeletedPlace {
+    /// Returns the position in the list of deleted accounts.
+    pub fn position(&self) -> DeletedPosition {
         (self.deleted_at, self.id)
     }
 }
@@ -74,14 +74,14 @@ pub struct StoredVersion {
     pub retired_at: Option<Timestamp>,
 }
 
-/// The place of a skip in the list of [`DeletionStore::skips_of`]: its first tick, and its number.
-pub type SkipPlace = (Timestamp, i64);
+/// The position of a skip in the list of [`DeletionStore::skips_of`]: its first tick, and its number.
+pub type SkipPosition = (Timestamp, i64);
 
-/// A skip, with its schedule and its place in the list.
+/// A skip, with its schedule and its position in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSkip {
-    /// The place of the skip; the next page begins after that of the last skip.
-    pub place: SkipPlace,
+    /// The position of the skip; the next page begins after that of the last skip.
+    pub position: SkipPosition,
     /// The schedule, which may be deleted.
     pub schedule: ScheduleId,
     /// The skip.
@@ -117,7 +117,7 @@ measured! {
         async fn skips_of(
             &self,
             account: AccountId,
-            after: Option<SkipPlace>,
+            after: Option<SkipPosition>,
             limit: u32,
         ) -> Result<Vec<StoredSkip>>;
 
@@ -133,11 +133,11 @@ measured! {
         /// Returns all deleted accounts, oldest deletion first.
         async fn deleted_accounts(&self) -> Result<Vec<DeletedAccount>>;
 
-        /// Returns at most `limit` deleted accounts that may have rows left, after the place
+        /// Returns at most `limit` deleted accounts that may have rows left, after the position
         /// `after`, oldest deletion first.
-        async fn going_accounts(
+        async fn accounts_to_erase(
             &self,
-            after: Option<DeletedPlace>,
+            after: Option<DeletedPosition>,
             limit: u32,
         ) -> Result<Vec<DeletedAccount>>;
 

@@ -8,7 +8,7 @@ use crate::domain::shard::{Epoch, ShardId};
 use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::measured;
-use crate::store::{Claim, Claims, Result, StoreError, StoreErrorKind, TickRange};
+use crate::store::{ClaimRequest, ClaimedJobs, Result, StoreError, StoreErrorKind, TickRange};
 
 /// An entry of a due index: a schedule and its next tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -199,9 +199,9 @@ measured! {
         async fn fire_and_claim(
             &self,
             fences: &[Fence],
-            claim: &Claim,
+            claim: &ClaimRequest,
             firings: &[Firing],
-        ) -> Result<(Fired, Claims)>;
+        ) -> Result<(Fired, ClaimedJobs)>;
     }
 }
 

@@ -1,10 +1,10 @@
 //! Leadership according to the store: the live replicas, and the leader of each shard.
 //!
 //! The cluster assigns leaders, and the epoch decides whose writes succeed. While the cluster is
-//! away, it cannot report that a leader has died. So each replica renews a lease in the store, and
-//! a replica that finds a shard whose leader has no lease replaces that leader. The epoch is
-//! compared and set in one statement: if two replicas find the same shard, only one of them leads
-//! it.
+//! unreachable, it cannot report that a leader has died. So each replica renews a lease in the
+//! store, and a replica that finds a shard whose leader has no lease replaces that leader. The
+//! epoch is compared and set in one statement: if two replicas find the same shard, only one of
+//! them leads it.
 
 use std::time::Duration;
 

@@ -53,17 +53,19 @@ impl SecretCipher {
     }
 
     fn check_one(&self, KeyProof { id, proof }: &KeyProof) -> std::result::Result<(), String> {
-        let restore = "give it back in secrets.keys or secrets.keys_file";
+        let add = "to secrets.keys or secrets.keys_file";
         if !self.knows(id) {
             return Err(format!(
-                "it has secrets sealed with the key {id:?}, which is missing: {restore}"
+                "its secrets are encrypted with the key {id:?}, which is not configured: \
+                 add it {add}"
             ));
         }
         match self.open(INSTALLATION, id.as_bytes(), PROOF_COLUMN, proof) {
             Ok(text) if text == PROOF_TEXT => Ok(()),
-            Ok(_) | Err(OpenError::Forged | OpenError::UnknownKey(_)) => {
-                Err(format!("its secrets are sealed with another key of the id {id:?}: {restore}"))
-            }
+            Ok(_) | Err(OpenError::Forged | OpenError::UnknownKey(_)) => Err(format!(
+                "its secrets are encrypted with another key of the id {id:?}: \
+                 add that key {add}"
+            )),
         }
     }
 }
@@ -147,10 +149,10 @@ impl SecretCipher {
     ) -> std::result::Result<Vec<Option<String>>, OpenError> {
         let values = row.values.iter().zip(table.columns());
         let reseal = |(value, column): (&Option<String>, &&str)| {
-            let place = format!("{}.{column}", table.name());
+            let column = format!("{}.{column}", table.name());
             let reseal = |stored: &String| {
-                let text = self.open(row.account, &row.id, &place, stored)?;
-                Ok(self.seal(row.account, &row.id, &place, &text))
+                let text = self.open(row.account, &row.id, &column, stored)?;
+                Ok(self.seal(row.account, &row.id, &column, &text))
             };
             value.as_ref().map(reseal).transpose()
         };

@@ -1,7 +1,7 @@
 //! The secrets that sign the requests of accounts.
 
 #[cfg(doc)]
-use crate::domain::signing::MOST_SECRETS;
+use crate::domain::signing::MAX_SECRETS;
 use crate::domain::signing::SigningSecret;
 use crate::domain::{AccountId, SigningSecretId, Timestamp};
 use crate::runtime::measured;
@@ -46,7 +46,7 @@ measured! {
         async fn signing_secrets(&self, account: AccountId) -> Result<Vec<KnownSecret>>;
 
         /// Adds a secret that signs beside the newest one, until that expires. A secret that
-        /// already had an expiry is removed at once, so there are never more than [`MOST_SECRETS`].
+        /// already had an expiry is removed at once, so there are never more than [`MAX_SECRETS`].
         /// Returns `false` if there is no such account.
         async fn rotate_signing_secret(&self, write: &WriteContext, new: &NewSecret) -> Result<bool>;
 

@@ -2,7 +2,7 @@
 //!
 //! A sealed value is `sealed:1:KEY_ID:` followed by base64: a random nonce of 24 bytes and the
 //! XChaCha20-Poly1305 ciphertext. The key's id, the account, the row and the column are
-//! authenticated with it, so a value that was moved to another place does not open.
+//! authenticated with it, so a value that was moved to another row or column does not open.
 //!
 //! The first key seals; every configured key opens. A text that is not sealed was stored before
 //! there were keys: it is read as it is, and `punctual secrets rotate` seals it.
@@ -28,11 +28,12 @@ const NONCE_BYTES: usize = 24;
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum OpenError {
     /// The value names a key that is not configured.
-    #[error("it is sealed with the key {0:?}, which is not among the configured ones")]
+    #[error("it is encrypted with the key {0:?}, which is not configured")]
     UnknownKey(String),
-    /// The value is not what that key sealed at that place.
+    /// The value is not what that key sealed in that column.
     #[error(
-        "it does not open with the key that it names: it was damaged or moved, or the key is another one"
+        "it cannot be decrypted with the key that it names: the value is damaged or belongs to \
+         another row, or the key has changed"
     )]
     Forged,
 }
@@ -79,7 +80,7 @@ impl SecretCipher {
         let mut bytes = vec![0; NONCE_BYTES];
         self.random.fill(&mut bytes);
         let nonce = XNonce::try_from(bytes.as_slice()).expect("it has that many bytes");
-        let aad = place(account, row, column, &self.first);
+        let aad = associated_data(account, row, column, &self.first);
         let payload = Payload { msg: text.as_bytes(), aad: &aad };
         let cipher = self.ciphers.get(&*self.first).expect("the first key is among them");
         let sealed = cipher.encrypt(&nonce, payload).expect("it is shorter than 256 GiB");
@@ -90,7 +91,7 @@ impl SecretCipher {
         value
     }
 
-    /// Opens a value that [`cipher`](Self::seal) returned for the same place.
+    /// Opens a value that [`cipher`](Self::seal) returned for the same row and column.
     ///
     /// # Errors
     /// Returns an error if the key is not configured, or the value is not the sealed one.
@@ -108,7 +109,7 @@ impl SecretCipher {
         let bytes = STANDARD_NO_PAD.decode(sealed).map_err(|_| OpenError::Forged)?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES).ok_or(OpenError::Forged)?;
         let nonce = XNonce::try_from(nonce).map_err(|_| OpenError::Forged)?;
-        let payload = Payload { msg: sealed, aad: &place(account, row, column, key) };
+        let payload = Payload { msg: sealed, aad: &associated_data(account, row, column, key) };
         let text = cipher.decrypt(&nonce, payload).map_err(|_| OpenError::Forged)?;
         String::from_utf8(text).map_err(|_| OpenError::Forged)
     }
@@ -125,8 +126,8 @@ fn parts(stored: &str) -> Option<(&str, &str)> {
 }
 
 /// Returns the associated data that is authenticated with a value. Each part is preceded by its
-/// length, so that no two places have the same bytes.
-fn place(account: AccountId, row: &[u8], column: &str, key: &str) -> Vec<u8> {
+/// length, so that no two columns have the same bytes.
+fn associated_data(account: AccountId, row: &[u8], column: &str, key: &str) -> Vec<u8> {
     let account = account.to_bytes();
     let parts = [&account, row, column.as_bytes(), key.as_bytes()];
     let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.len() + 8).sum());
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_text_opens_at_its_place_only() {
+    fn a_sealed_text_opens_in_its_column_only() {
         let cipher = cipher(&[key("2027", 1)]);
         let sealed = cipher.seal(ACCOUNT, b"row", "body", "geheim");
         assert!(sealed.starts_with("sealed:1:2027:"), "{sealed}");

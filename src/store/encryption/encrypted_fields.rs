@@ -18,7 +18,9 @@ use crate::store::contract::idempotency::StoredKey;
 use crate::store::contract::secrets::{SealedRow, SealedTable};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, secret_unreadable, signing_secret_unreadable};
-use crate::store::{Claimed, Claims, KnownSecret, NewVersion, StoredVersion, Unreadable};
+use crate::store::{
+    ClaimedJob, ClaimedJobs, KnownSecret, NewVersion, StoredVersion, UnreadableJob,
+};
 
 /// The names of the columns, which are authenticated with the sealed values.
 pub(in crate::store) const BODY: &str = "schedule_versions.body";
@@ -80,27 +82,27 @@ impl EncryptedFields {
     /// sign.
     pub(in crate::store) fn open_claims(
         &self,
-        claims: Claims,
+        claims: ClaimedJobs,
         mut secrets: HashMap<JobId, Vec<SealedSecret>>,
-    ) -> Claims {
-        let Claims { taken, mut unreadable } = claims;
+    ) -> ClaimedJobs {
+        let ClaimedJobs { taken, mut unreadable } = claims;
         let mut opened = Vec::with_capacity(taken.len());
         for mut claimed in taken {
             let sealed = secrets.remove(&claimed.job).unwrap_or_default();
             match self.open_claimed(&mut claimed, sealed) {
                 None => opened.push(claimed),
                 Some(failure) => {
-                    let Claimed { job, attempt, .. } = claimed;
-                    unreadable.push(Unreadable { job, attempt, failure });
+                    let ClaimedJob { job, attempt, .. } = claimed;
+                    unreadable.push(UnreadableJob { job, attempt, failure });
                 }
             }
         }
-        Claims { taken: opened, unreadable }
+        ClaimedJobs { taken: opened, unreadable }
     }
 
     /// Opens the secrets of a claimed job. Returns the failure if it cannot be sent.
-    fn open_claimed(&self, claimed: &mut Claimed, sealed: Vec<SealedSecret>) -> Option<Failure> {
-        let Claimed { account, version, ref mut definition, .. } = *claimed;
+    fn open_claimed(&self, claimed: &mut ClaimedJob, sealed: Vec<SealedSecret>) -> Option<Failure> {
+        let ClaimedJob { account, version, ref mut definition, .. } = *claimed;
         let Definition { body, headers, sign_requests, .. } = definition;
         if self.open(account, version, body, headers).is_some() {
             return Some(secret_unreadable());
@@ -143,10 +145,10 @@ impl EncryptedFields {
             text.parse::<SigningSecret>().map_err(|why| why.to_string())
         };
         let secret = opened.map_err(|why| why.to_string()).and_then(read);
-        let tell = |why: &String| {
-            self.corrupt_rows.tell("signing secret", &id, &format!("{SIGNING_SECRET}: {why}"));
+        let log = |why: &String| {
+            self.corrupt_rows.log("signing_secrets", &id, &format!("{SIGNING_SECRET}: {why}"));
         };
-        KnownSecret { id, secret: secret.inspect_err(tell).ok(), created_at, expires_at }
+        KnownSecret { id, secret: secret.inspect_err(log).ok(), created_at, expires_at }
     }
 
     /// Returns the configuration of a channel, sealed.
@@ -167,10 +169,11 @@ impl EncryptedFields {
         sealed: &str,
     ) -> Option<ChannelConfig> {
         let opened = self.cipher.open(account, &channel.to_bytes(), CHANNEL_CONFIG, sealed);
-        let tell = |why: &OpenError| {
-            self.corrupt_rows.tell("channel", &channel, &format!("{CHANNEL_CONFIG}: {why}"));
+        let log = |why: &OpenError| {
+            let error = format!("{CHANNEL_CONFIG}: {why}");
+            self.corrupt_rows.log("notification_channels", &channel, &error);
         };
-        opened.inspect_err(tell).ok().map(ChannelConfig::new)
+        opened.inspect_err(log).ok().map(ChannelConfig::new)
     }
 
     /// Returns the answer to a call, sealed.
@@ -193,11 +196,11 @@ impl EncryptedFields {
     ) {
         let opened =
             stored.answer.take().map(|answer| self.cipher.open(account, &key.0, ANSWER, &answer));
-        let tell = |why: &OpenError| {
+        let log = |why: &OpenError| {
             let id = format!("{:032x}", u128::from_be_bytes(key.0));
-            self.corrupt_rows.tell("idempotency key", &id, &format!("{ANSWER}: {why}"));
+            self.corrupt_rows.log("idempotency_keys", &id, &format!("{ANSWER}: {why}"));
         };
-        stored.answer = opened.and_then(|opened| opened.inspect_err(tell).ok());
+        stored.answer = opened.and_then(|opened| opened.inspect_err(log).ok());
     }
 
     /// Seals a row's values with the first key. Returns `None` if they cannot be opened.
@@ -207,14 +210,14 @@ impl EncryptedFields {
         row: &SealedRow,
     ) -> Option<Vec<Option<String>>> {
         let resealed = self.cipher.reseal(table, row);
-        let tell = |why: &OpenError| {
-            self.corrupt_rows.tell(
+        let log = |why: &OpenError| {
+            self.corrupt_rows.log(
                 table.name(),
                 &format!("{:032x}", u128::from_be_bytes(row.id)),
                 &why.to_string(),
             );
         };
-        resealed.inspect_err(tell).ok()
+        resealed.inspect_err(log).ok()
     }
 
     /// Opens both fields. Returns the fields that do not open, if any.
@@ -231,7 +234,8 @@ impl EncryptedFields {
                 Ok(text) => *field = Some(text),
                 Err(why) => {
                     *field = None;
-                    self.corrupt_rows.tell("version", &version, &format!("{column}: {why}"));
+                    let error = format!("{column}: {why}");
+                    self.corrupt_rows.log("schedule_versions", &version, &error);
                     return true;
                 }
             }

@@ -7,9 +7,10 @@
 //!
 //! There are three pools, so that no stage waits behind another:
 //!
-//! - `api`: users' requests (accounts, users, schedules, jobs),
-//! - `scheduler`: leaders and the job rescuer (firing, upkeep),
-//! - `executor`: executors (claims).
+//! - `api`: users' requests and operators' commands,
+//! - `scheduler`: leaders (firing, epochs, quotas), the leases of replicas, the notifier, upkeep,
+//!   figures of the installation, the sample of the clock and `/readyz`,
+//! - `executor`: executors (claims, commits, leases) and the job rescuer.
 //!
 //! Each method is one statement or one short transaction. It runs in a task of its own, which goes
 //! on if the caller goes away. Behind PgBouncer, use its session mode: connections keep settings
@@ -128,11 +129,11 @@ pub struct PostgresSettings {
     /// A file with the password, which replaces the one in the URL. It is read again when the
     /// server rejects the password.
     pub password_file: Option<PathBuf>,
-    /// The maximum number of connections for users' requests.
+    /// The maximum number of connections of the pool `api`.
     pub api_connections: u32,
-    /// The maximum number of connections for leaders and the job rescuer.
+    /// The maximum number of connections of the pool `scheduler`.
     pub scheduler_connections: u32,
-    /// The maximum number of connections for executors.
+    /// The maximum number of connections of the pool `executor`.
     pub executor_connections: u32,
 }
 

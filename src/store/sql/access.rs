@@ -7,7 +7,7 @@ use super::connection::{Connection, Dialect};
 use super::fault::SqlResult;
 use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
-use super::work::{ResultSlot, SlottedWork, UnitOfWork, WorkFuture};
+use super::work::{ErasedWork, ResultCell, UnitOfWork, WorkFuture};
 use crate::domain::{AccountId, JobId};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
@@ -64,14 +64,14 @@ pub(in crate::store) enum WorkScope {
     /// Several statements that only read, on one snapshot.
     Snapshot,
     /// Statements that only read and may take long.
-    PatientRead,
+    LongRead,
     /// One statement that writes.
     Statement,
     /// A transaction.
     Transaction,
     /// A transaction that fails with `Locked` if a lock that it needs is held for a quarter of a
     /// second.
-    ImpatientTransaction,
+    BriefLockTransaction,
 }
 
 /// Runs work on a database. The work runs to its end even if the caller's future is dropped.
@@ -84,7 +84,7 @@ pub(in crate::store) trait Access: Send + Sync {
         &self,
         scope: WorkScope,
         rows: usize,
-        work: SlottedWork,
+        work: ErasedWork,
     ) -> impl Future<Output = SqlResult<()>> + Send;
 
     /// Runs work in a scope, and returns its result.
@@ -95,7 +95,7 @@ pub(in crate::store) trait Access: Send + Sync {
         rows: usize,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        let slot = ResultSlot::new();
+        let slot = ResultCell::new();
         let running = self.run(scope, rows, slot.filled_by(work));
         slot.filled_after(operation, running)
     }
@@ -119,12 +119,12 @@ pub(in crate::store) trait Access: Send + Sync {
     }
 
     /// Runs statements that only read and may take long.
-    fn patient_read<T: Send + 'static>(
+    fn long_read<T: Send + 'static>(
         &self,
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        self.run_in(operation, WorkScope::PatientRead, 0, work)
+        self.run_in(operation, WorkScope::LongRead, 0, work)
     }
 
     /// Runs one statement that writes about `rows` rows.
@@ -158,12 +158,12 @@ pub(in crate::store) trait Access: Send + Sync {
 
     /// Runs a transaction that writes few rows and gives up if a lock that it needs is held for a
     /// quarter of a second: then it returns `None`.
-    fn impatient_transaction<T: Send + 'static>(
+    fn brief_lock_transaction<T: Send + 'static>(
         &self,
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<Option<T>>> + Send {
-        let running = self.run_in(operation, WorkScope::ImpatientTransaction, 1, work);
+        let running = self.run_in(operation, WorkScope::BriefLockTransaction, 1, work);
         async move {
             match running.await {
                 Err(error) if error.kind() == StoreErrorKind::Locked => Ok(None),
@@ -262,12 +262,12 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
 
     /// The access for users' requests.
     fn api(&self) -> &Self::Access;
-    /// The access for leaders, the job rescuer and upkeep.
+    /// The access for leaders, the notifier and upkeep.
     fn scheduler(&self) -> &Self::Access {
         self.api()
     }
 
-    /// The access for executors.
+    /// The access for executors and the job rescuer.
     fn executor(&self) -> &Self::Access {
         self.api()
     }
@@ -296,7 +296,7 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     {
         async move {
             let rows = self.executor().all(operation, query).await?;
-            Ok(self.corrupt_rows().leave_out("job", rows))
+            Ok(self.corrupt_rows().leave_out("jobs", rows))
         }
     }
 
@@ -306,7 +306,7 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     }
 
     /// Runs work of a user's request that may add to the history of jobs, in a transaction.
-    fn run_with_history(&self, work: SlottedWork) -> impl Future<Output = SqlResult<()>> + Send {
+    fn run_with_history(&self, work: ErasedWork) -> impl Future<Output = SqlResult<()>> + Send {
         self.api().run(WorkScope::Transaction, 1, work)
     }
 
@@ -316,7 +316,7 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
         operation: &'static str,
         work: impl UnitOfWork<T>,
     ) -> impl Future<Output = Result<T>> + Send {
-        let slot = ResultSlot::new();
+        let slot = ResultCell::new();
         let running = self.run_with_history(slot.filled_by(work));
         slot.filled_after(operation, running)
     }

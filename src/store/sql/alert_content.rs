@@ -67,7 +67,7 @@ read_rows! {
 
 impl DueDelivery {
     /// Returns the reason why the delivery cannot be tried, if there is one.
-    pub(in crate::store) fn hopeless(&self) -> Option<(DeliveryError, &'static str)> {
+    pub(in crate::store) fn undeliverable_reason(&self) -> Option<(DeliveryError, &'static str)> {
         match &self.to {
             None => {
                 Some((DeliveryError::ChannelDeleted, "the channel was deleted before delivery"))

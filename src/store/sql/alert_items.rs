@@ -74,5 +74,5 @@ pub(in crate::store) struct PlannedDelivery {
     pub(in crate::store) failures: u32,
     pub(in crate::store) schedule_name: Option<String>,
     pub(in crate::store) content: Option<String>,
-    pub(in crate::store) standing: DeliveryState,
+    pub(in crate::store) state: DeliveryState,
 }

@@ -126,8 +126,8 @@ pub(in crate::store) fn list_text(query: &AuditQuery) -> String {
            AND ($1 = $5 OR EXISTS (SELECT 1 FROM accounts WHERE id = $1))"
         .to_owned();
     let filters = [("actor", query.actor.is_some()), ("action", query.action.is_some())];
-    for ((column, _), place) in filters.iter().filter(|(_, named)| *named).zip(6..) {
-        text.push_str(&format!(" AND {column} = ${place}"));
+    for ((column, _), position) in filters.iter().filter(|(_, named)| *named).zip(6..) {
+        text.push_str(&format!(" AND {column} = ${position}"));
     }
     text.push_str(" ORDER BY id DESC LIMIT $4");
     text

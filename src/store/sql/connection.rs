@@ -108,15 +108,15 @@ impl Dialect {
         }
     }
 
-    /// Returns the ids in a parameter, a JSON array, as a table `e` with their places.
+    /// Returns the ids in a parameter, a JSON array, as a table `e` with their positions.
     pub(in crate::store) fn listed(self, parameter: &str) -> String {
         match self {
             Self::Postgres => format!(
                 "unnest(ARRAY (SELECT value::uuid FROM json_array_elements_text({parameter}::json)))
-                     WITH ORDINALITY AS e (id, place)"
+                     WITH ORDINALITY AS e (id, position)"
             ),
             Self::Sqlite => format!(
-                "(SELECT unhex(value) AS id, rowid AS place FROM json_each({parameter})) AS e"
+                "(SELECT unhex(value) AS id, rowid AS position FROM json_each({parameter})) AS e"
             ),
         }
     }

@@ -26,21 +26,21 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::deletion::SETTLED;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::{
-    DeletedAccount, DeletedPlace, DeletionStore, ErasureResult, INSTALLATION, Result, SkipPlace,
-    StoredMonth, StoredSkip, StoredVersion, WriteContext, sql,
+    DeletedAccount, DeletedPosition, DeletionStore, ErasureResult, INSTALLATION, Result,
+    SkipPosition, StoredMonth, StoredSkip, StoredVersion, WriteContext, sql,
 };
 
 read_rows! {
     DeletedAccount { id, name, deleted_at, actor, origin, gone_at }
     StoredMonth { month, reserved as i64, exhausted_at }
-    StoredSkip { place by skip_place, schedule: "schedule_id", skip: _ }
+    StoredSkip { position by skip_position, schedule: "schedule_id", skip: _ }
     StoredVersion {
         id, schedule: "schedule_id", definition: _, unreadable = UnreadableFields::default(),
         created_at, retired_at,
     }
 }
 
-fn skip_place(row: &impl StoreRow) -> sqlx::Result<SkipPlace> {
+fn skip_position(row: &impl StoreRow) -> sqlx::Result<SkipPosition> {
     Ok((row.read("first_tick")?, row.read("id")?))
 }
 
@@ -64,7 +64,7 @@ impl<D: Database> DeletionStore for D {
     async fn skips_of(
         &self,
         account: AccountId,
-        after: Option<SkipPlace>,
+        after: Option<SkipPosition>,
         limit: u32,
     ) -> Result<Vec<StoredSkip>> {
         let (first, id) = after.unwrap_or(FIRST_SKIP);
@@ -97,14 +97,14 @@ impl<D: Database> DeletionStore for D {
         self.scheduler().all("deleted_accounts", sql::query_as(DELETED)).await
     }
 
-    async fn going_accounts(
+    async fn accounts_to_erase(
         &self,
-        after: Option<DeletedPlace>,
+        after: Option<DeletedPosition>,
         limit: u32,
     ) -> Result<Vec<DeletedAccount>> {
         let (deleted_at, id) = after.unwrap_or(FIRST_DELETED);
         let query = sql::query_as(GOING_ACCOUNTS).bind(deleted_at).bind(id).bind(i64::from(limit));
-        self.scheduler().all("going_accounts", query).await
+        self.scheduler().all("accounts_to_erase", query).await
     }
 
     async fn rows_left(&self, account: AccountId) -> Result<u64> {

@@ -9,7 +9,7 @@ use crate::store::{AttemptEnd, ClaimedRun, Committed, Completion, CompletionResu
 /// The state of a job when one of its attempts ends.
 pub(in crate::store) struct RunningJob {
     /// The index of its completion in the batch.
-    pub(in crate::store) place: usize,
+    pub(in crate::store) position: usize,
     pub(in crate::store) schedule: ScheduleId,
     pub(in crate::store) shard: ShardId,
     pub(in crate::store) max_attempts: u8,
@@ -22,11 +22,11 @@ pub(in crate::store) struct RunningJob {
 impl RunningJob {
     /// Returns the job of the completion at this index, as its claim reported it and as if nothing
     /// had changed it since; `None` if the completion lacks that data.
-    pub(in crate::store) fn claimed(place: usize, completion: &Completion) -> Option<Self> {
+    pub(in crate::store) fn claimed(position: usize, completion: &Completion) -> Option<Self> {
         let ClaimedRun { schedule, shard, max_attempts, started_at, first_started_at } =
             completion.run?;
         Some(Self {
-            place,
+            position,
             schedule,
             shard,
             max_attempts,
@@ -39,7 +39,7 @@ impl RunningJob {
 
 /// A job whose attempt has ended, and the result for the job.
 pub(in crate::store) struct Ending {
-    pub(in crate::store) place: usize,
+    pub(in crate::store) position: usize,
     pub(in crate::store) job: JobId,
     pub(in crate::store) schedule: ScheduleId,
     pub(in crate::store) shard: ShardId,
@@ -64,7 +64,7 @@ pub(in crate::store) struct EndedJob {
 
 impl Ending {
     pub(in crate::store) fn new(running: &RunningJob, completion: &Completion) -> Self {
-        let RunningJob { place, schedule, shard, max_attempts, stop, .. } = *running;
+        let RunningJob { position, schedule, shard, max_attempts, stop, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {
             AttemptEnd::Succeeded => (JobStatus::Success, None, None),
             // The attempt may have failed by itself before it was aborted: a cancelled job counts
@@ -84,7 +84,7 @@ impl Ending {
             }
         };
         Self {
-            place,
+            position,
             job: completion.job,
             schedule,
             shard,
@@ -98,11 +98,11 @@ impl Ending {
         }
     }
 
-    /// Records that the completion at `place` took effect.
-    pub(in crate::store) fn note(&self, place: usize, committed: &mut Committed) {
-        committed.results[place] = CompletionResult::Applied(self.status);
+    /// Records that the completion at `position` took effect.
+    pub(in crate::store) fn note(&self, position: usize, committed: &mut Committed) {
+        committed.results[position] = CompletionResult::Applied(self.status);
         let failure = self.failure.as_ref().filter(|_| self.status == JobStatus::Failed);
-        committed.failed.extend(failure.map(|failure| (place, failure.code)));
+        committed.failed.extend(failure.map(|failure| (position, failure.code)));
     }
 
     /// Returns the job if it is final and was active, so that a held job may wait for its end.

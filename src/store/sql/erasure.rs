@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::fault::SqlResult;
 use super::query_scalar;
 use crate::domain::{AccountId, Timestamp, VersionId};
-use crate::store::{DeletedPlace, JobsToAbort, SkipPlace};
+use crate::store::{DeletedPosition, JobsToAbort, SkipPosition};
 
 /// The maximum to which the remaining rows of a deleted account are counted in each table.
 pub(in crate::store) const ROWS_COUNTED: i64 = 1_000_000;
@@ -83,8 +83,8 @@ pub(in crate::store) const SKIPS: &str = "
 pub(in crate::store) const MONTHS: &str = "
     SELECT month, reserved, exhausted_at FROM account_months
     WHERE account_id = $1 AND month > 0 ORDER BY month";
-/// The place before all skips.
-pub(in crate::store) const FIRST_SKIP: SkipPlace = (Timestamp::from_millis(i64::MIN), i64::MIN);
+/// The position before all skips.
+pub(in crate::store) const FIRST_SKIP: SkipPosition = (Timestamp::from_millis(i64::MIN), i64::MIN);
 /// The id before all versions.
 pub(in crate::store) const FIRST_VERSION: VersionId = VersionId::from_bytes([0; 16]);
 
@@ -96,11 +96,11 @@ pub(in crate::store) const GONE: &str =
 pub(in crate::store) const GOING_ACCOUNTS: &str = "
     SELECT * FROM deleted_accounts WHERE gone_at IS NULL AND (deleted_at, id) > ($1, $2)
     ORDER BY deleted_at, id LIMIT $3";
-/// The place before all deleted accounts.
-pub(in crate::store) const FIRST_DELETED: DeletedPlace =
+/// The position before all deleted accounts.
+pub(in crate::store) const FIRST_DELETED: DeletedPosition =
     (Timestamp::from_millis(i64::MIN), AccountId::from_bytes([0; 16]));
 /// Reads the ids of the deleted accounts that may have rows left.
-pub(in crate::store) const GOING: &str = "SELECT id FROM deleted_accounts WHERE gone_at IS NULL";
+pub(in crate::store) const TO_ERASE: &str = "SELECT id FROM deleted_accounts WHERE gone_at IS NULL";
 
 /// Returns the work to be aborted: the jobs that `cancelled` finds, and the deleted accounts.
 pub(in crate::store) async fn aborts(
@@ -108,7 +108,7 @@ pub(in crate::store) async fn aborts(
     cancelled: &'static str,
 ) -> SqlResult<JobsToAbort> {
     let jobs = query_scalar(cancelled).fetch_all(connection).await?;
-    let accounts = query_scalar(GOING).fetch_all(connection).await?;
+    let accounts = query_scalar(TO_ERASE).fetch_all(connection).await?;
     Ok(JobsToAbort { jobs, accounts })
 }
 /// Reads when an account was deleted, if it may have rows left. Parameter: account.

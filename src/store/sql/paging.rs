@@ -85,7 +85,7 @@ pub(in crate::store) fn skip_page(mut rows: Vec<ListedSkip>, limit: u32) -> Skip
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let placed: Vec<_> = rows.into_iter().map(ListedSkip::placed).collect();
-    let next = placed.last().filter(|_| has_more).map(|(place, _)| *place);
+    let next = placed.last().filter(|_| has_more).map(|(position, _)| *position);
     SkipPage { skips: placed.into_iter().map(|(_, skip)| skip).collect(), next }
 }
 

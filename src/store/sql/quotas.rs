@@ -41,7 +41,7 @@ impl<D: Database> QuotaStore for D {
     ) -> Result<Option<GrantedJobs>> {
         let granted = self
             .scheduler()
-            .impatient_transaction("await_jobs", call(reserve, (now, ahead, *wanted)));
+            .brief_lock_transaction("await_jobs", call(reserve, (now, ahead, *wanted)));
         Ok(granted.await?.flatten())
     }
 
@@ -213,7 +213,7 @@ pub(in crate::store) fn made(dialect: Dialect) -> String {
                      SELECT 1 FROM runs AS r
                      WHERE r.account_id = e.id AND r.id >= $1 AND r.id < $2 AND r.status < 2
                      LIMIT $4) AS made)
-         FROM {} ORDER BY e.place",
+         FROM {} ORDER BY e.position",
         dialect.listed("$3")
     )
 }

@@ -23,7 +23,7 @@ use crate::store::contract::idempotency::StoredKey;
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::ReadableRow;
 use crate::store::{
-    Account, AuditEntry, ExecutorId, HeldClaim, KnownKey, Receipt, RecurrenceCount,
+    Account, AuditEntry, ExecutorId, KnownKey, Receipt, RecordedAttempt, RecurrenceCount,
 };
 
 /// The columns of a whole schedule, from its row `s`, its state `st` and its version `v`.
@@ -179,7 +179,7 @@ read_rows! {
         cron_expression, timezone, endpoint, http_method, body, headers, max_retries as i16,
         timeout_seconds as i16, expected_status_codes, sign_requests,
     }
-    HeldClaim {
+    RecordedAttempt {
         job: "id", attempt: "attempt_number" as i16, max_attempts as i16, executor: "claimed_by",
         until: "alive_until",
     }

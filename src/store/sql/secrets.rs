@@ -35,14 +35,14 @@ impl<D: Database> SecretStore for D {
 
     async fn stale_secrets(&self) -> Result<u64> {
         let encrypted_fields = self.encrypted_fields().clone();
-        self.api().patient_read("stale_secrets", call(stale, (encrypted_fields,))).await
+        self.api().long_read("stale_secrets", call(stale, (encrypted_fields,))).await
     }
 
     /// Finds the rows before the write transaction: that may take long, and other writers of SQLite
     /// would have to wait.
     async fn reseal(&self, table: SealedTable, after: [u8; 16], limit: u32) -> Result<Resealed> {
         let prefix = self.encrypted_fields().cipher.prefix();
-        let found = self.api().patient_read("reseal", call(find, (prefix, table, after, limit)));
+        let found = self.api().long_read("reseal", call(find, (prefix, table, after, limit)));
         let found: Arc<[RowId]> = found.await?.into();
         let Some(RowId(last)) = found.last().copied() else { return Ok(Resealed::default()) };
         let rows = (self.encrypted_fields().clone(), table, found.clone());
@@ -75,7 +75,7 @@ async fn keys_are_needed<D: Database>(
     forgotten: &[KeyProof],
 ) -> Result<bool> {
     let keys = (store.encrypted_fields().clone(), abandon, forgotten.to_vec());
-    store.api().patient_read("forget_keys", call(need_others, keys)).await
+    store.api().long_read("forget_keys", call(need_others, keys)).await
 }
 
 /// Returns the ids of rows that another key than the first has sealed, sorted.
@@ -129,7 +129,7 @@ where
 {
     fn from_row(row: &'r R) -> sqlx::Result<Self> {
         let RowId(id) = row.try_get(0)?;
-        let values = (2..row.len()).map(|place| row.try_get(place));
+        let values = (2..row.len()).map(|position| row.try_get(position));
         Ok(Self { id, account: row.try_get(1)?, values: values.collect::<sqlx::Result<_>>()? })
     }
 }
@@ -251,7 +251,7 @@ async fn reseal_rows(
     rows: Vec<SealedRow>,
 ) -> SqlResult<Resealed> {
     let (name, columns) = (table.name(), table.columns());
-    let set = columns.iter().zip(2..).map(|(column, place)| format!("{column} = ${place}"));
+    let set = columns.iter().zip(2..).map(|(column, position)| format!("{column} = ${position}"));
     let update = format!("UPDATE {name} SET {} WHERE id = $1", set.collect::<Vec<_>>().join(", "));
     let mut done = Resealed::default();
     for row in rows {

@@ -57,7 +57,7 @@ fn is_up_to_date(min_compatible: Option<i64>, applied: i64, supported: i64) -> R
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
-pub(in crate::store) async fn standing(
+pub(in crate::store) async fn incompatibility(
     connection: &mut Connection<'_>,
     supported: i64,
 ) -> SqlResult<Option<String>> {

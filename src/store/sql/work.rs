@@ -24,14 +24,14 @@ impl<T, W> UnitOfWork<T> for W where
 {
 }
 
-/// A unit of work that puts its result into a [`ResultSlot`]. All units of work have this type for
+/// A unit of work that puts its result into a [`ResultCell`]. All units of work have this type for
 /// an adapter, so that the compiler translates the adapter's code once and not for each of them.
-pub(in crate::store) type SlottedWork = Arc<dyn UnitOfWork<()>>;
+pub(in crate::store) type ErasedWork = Arc<dyn UnitOfWork<()>>;
 
 /// The result of the last run of a unit of work.
-pub(in crate::store) struct ResultSlot<T>(Arc<Mutex<Option<T>>>);
+pub(in crate::store) struct ResultCell<T>(Arc<Mutex<Option<T>>>);
 
-impl<T: Send + 'static> ResultSlot<T> {
+impl<T: Send + 'static> ResultCell<T> {
     /// Returns an empty slot.
     pub(in crate::store) fn new() -> Self {
         Self(Arc::default())
@@ -54,7 +54,7 @@ impl<T: Send + 'static> ResultSlot<T> {
     }
 
     /// Returns work that puts the result of `work` into this slot.
-    pub(in crate::store) fn filled_by(&self, work: impl UnitOfWork<T>) -> SlottedWork {
+    pub(in crate::store) fn filled_by(&self, work: impl UnitOfWork<T>) -> ErasedWork {
         let slot = self.handle();
         Arc::new(move |connection| {
             let (slot, running) = (slot.handle(), work(connection));

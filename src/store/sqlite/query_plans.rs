@@ -77,7 +77,7 @@ async fn batches_look_rows_up_by_their_key() {
         (commits::LEAVE, 1),
         (commits::RETRY, 1),
         (runs::COUNT_RUNS, 1),
-        (&overlap::follow(Dialect::Sqlite), 1),
+        (&overlap::promote_held(Dialect::Sqlite), 1),
         (&tickets::read(Dialect::Sqlite), 2),
         (&schedules::list::rows(Dialect::Sqlite), 3),
     ] {

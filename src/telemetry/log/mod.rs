@@ -85,9 +85,9 @@ fn steers(letter: char) -> bool {
 
 /// Logs a panic in one line. The default hook writes several lines directly to standard error.
 fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
-    let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    let reason = panic.payload_as_str().unwrap_or("the payload is not text");
-    tracing::error!(place, reason, "panicked");
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let error = panic.payload_as_str().unwrap_or("the payload is not text");
+    tracing::error!(location, error, "panicked");
 }
 
 #[cfg(test)]

@@ -42,12 +42,12 @@ pub(super) fn refresh(now: Duration) {
     let mut late = [0; <Loop as Label>::COUNT];
     for (kind, due) in LOOPS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         if let Some(due) = due.upgrade() {
-            let late = &mut late[kind.place()];
+            let late = &mut late[kind.value_index()];
             *late = now.saturating_sub(due.load(Ordering::Relaxed)).max(*late);
         }
     }
-    for (place, late) in late.into_iter().enumerate() {
-        LOOP_IDLE_SECONDS.set_at(place, Duration::from_millis(late).as_secs_f64());
+    for (index, late) in late.into_iter().enumerate() {
+        LOOP_IDLE_SECONDS.set_at(index, Duration::from_millis(late).as_secs_f64());
     }
 }
 

@@ -49,17 +49,17 @@ impl<L: LabelSet, V: GaugeValues> Metric for Computed<L, V> {
 pub type Countdown<L = ()> = Computed<L, CountdownEnds>;
 
 /// The maximum number of series of a countdown.
-const MOST: usize = 8;
+const MAX_SERIES: usize = 8;
 /// The stored value for an end that is unknown or does not exist.
 const NEVER: i64 = i64::MAX;
 
 /// The ends of a countdown, in milliseconds since 1970.
-pub struct CountdownEnds([AtomicI64; MOST]);
+pub struct CountdownEnds([AtomicI64; MAX_SERIES]);
 
 impl<L: LabelSet> Countdown<L> {
     pub(super) const fn new(definition: MetricDefinition) -> Self {
-        assert!(L::COUNT <= MOST, "too many series");
-        let values = CountdownEnds([const { AtomicI64::new(NEVER) }; MOST]);
+        assert!(L::COUNT <= MAX_SERIES, "too many series");
+        let values = CountdownEnds([const { AtomicI64::new(NEVER) }; MAX_SERIES]);
         Self { gauge: Gauge::new(definition), values }
     }
 

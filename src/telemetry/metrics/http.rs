@@ -62,29 +62,29 @@ impl HttpRoute {
 
 /// The index of the route of each endpoint, with "no route" as the last entry. Endpoints of the
 /// same route must be adjacent in [`ENDPOINTS`].
-const PLACES: [usize; ENDPOINTS.len() + 1] = {
-    let mut places = [0; ENDPOINTS.len() + 1];
+const ROUTE_INDEXES: [usize; ENDPOINTS.len() + 1] = {
+    let mut indexes = [0; ENDPOINTS.len() + 1];
     let mut next = 1;
     while next <= ENDPOINTS.len() {
         let is_new = next == ENDPOINTS.len()
             || !is_same(ENDPOINTS[next - 1].1.as_bytes(), ENDPOINTS[next].1.as_bytes());
-        places[next] = places[next - 1] + is_new as usize;
+        indexes[next] = indexes[next - 1] + is_new as usize;
         next += 1;
     }
-    places
+    indexes
 };
 
 /// The label is the route of an endpoint, without its method.
 impl Label for HttpRoute {
     const NAME: &'static str = "route";
-    const COUNT: usize = PLACES[ENDPOINTS.len()] + 1;
+    const COUNT: usize = ROUTE_INDEXES[ENDPOINTS.len()] + 1;
 
-    fn place(self) -> usize {
-        PLACES[self.0]
+    fn value_index(self) -> usize {
+        ROUTE_INDEXES[self.0]
     }
 
-    fn text(place: usize) -> &'static str {
-        let first = PLACES.iter().position(|its_place| *its_place == place);
+    fn text(index: usize) -> &'static str {
+        let first = ROUTE_INDEXES.iter().position(|its_index| *its_index == index);
         first.and_then(|endpoint| ENDPOINTS.get(endpoint)).map_or(NONE, |(_, route)| route)
     }
 }
@@ -129,15 +129,15 @@ mod tests {
     #[test]
     fn every_endpoint_has_its_series_and_every_route() {
         let known = HttpRoute::of(&Method::HEAD, "/v1/schedules/{id}");
-        assert_eq!(HttpRoute::text(known.place()), "/v1/schedules/{id}");
+        assert_eq!(HttpRoute::text(known.value_index()), "/v1/schedules/{id}");
         let put = HttpRoute::of(&Method::PUT, "/v1/schedules/{id}");
-        assert_eq!(known.place(), put.place());
+        assert_eq!(known.value_index(), put.value_index());
         let told = HttpAnswer::labels(HttpAnswer(put, StatusCode::NOT_FOUND).index());
         let told: Vec<_> = told.iter().map(|label| (label.key(), label.value())).collect();
         assert_eq!(told, [("method", "PUT"), ("status", "4xx"), ("route", "/v1/schedules/{id}")]);
 
         let strange = HttpRoute::of(&Method::TRACE, "/v1/schedules/{id}");
-        assert_eq!(HttpRoute::text(strange.place()), "none");
+        assert_eq!(HttpRoute::text(strange.value_index()), "none");
         let told = HttpAnswer::labels(HttpAnswer(strange, StatusCode::BAD_GATEWAY).index());
         assert_eq!(told[0].value(), "none");
 

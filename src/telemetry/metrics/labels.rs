@@ -12,10 +12,10 @@ pub trait Label: Copy + Send + Sync + 'static {
     const COUNT: usize;
 
     /// Returns the index of this value, below `COUNT`.
-    fn place(self) -> usize;
+    fn value_index(self) -> usize;
 
-    /// Returns the text of the value at index `place`.
-    fn text(place: usize) -> &'static str;
+    /// Returns the text of the value at index `index`.
+    fn text(index: usize) -> &'static str;
 }
 
 /// The labels of one metric: none, one or two.
@@ -46,7 +46,7 @@ impl<A: Label> LabelSet for A {
     const COUNT: usize = <A as Label>::COUNT;
 
     fn index(self) -> usize {
-        self.place()
+        self.value_index()
     }
 
     fn labels(index: usize) -> Vec<metrics::Label> {
@@ -58,7 +58,7 @@ impl<A: Label, B: Label> LabelSet for (A, B) {
     const COUNT: usize = A::COUNT * B::COUNT;
 
     fn index(self) -> usize {
-        self.0.place() * B::COUNT + self.1.place()
+        self.0.value_index() * B::COUNT + self.1.value_index()
     }
 
     fn labels(index: usize) -> Vec<metrics::Label> {
@@ -87,12 +87,12 @@ macro_rules! label {
             const NAME: &'static str = $name;
             const COUNT: usize = Self::ALL.len();
 
-            fn place(self) -> usize {
+            fn value_index(self) -> usize {
                 self as usize
             }
 
-            fn text(place: usize) -> &'static str {
-                [$($text,)*][place]
+            fn text(index: usize) -> &'static str {
+                [$($text,)*][index]
             }
         }
     };
@@ -102,12 +102,12 @@ impl Label for SkipReason {
     const NAME: &'static str = "reason";
     const COUNT: usize = Self::ALL.len();
 
-    fn place(self) -> usize {
+    fn value_index(self) -> usize {
         self as usize
     }
 
-    fn text(place: usize) -> &'static str {
-        Self::ALL[place].as_str()
+    fn text(index: usize) -> &'static str {
+        Self::ALL[index].as_str()
     }
 }
 
@@ -115,12 +115,12 @@ impl Label for ErrorCode {
     const NAME: &'static str = "code";
     const COUNT: usize = Self::ALL.len();
 
-    fn place(self) -> usize {
+    fn value_index(self) -> usize {
         self as usize
     }
 
-    fn text(place: usize) -> &'static str {
-        Self::ALL[place].as_str()
+    fn text(index: usize) -> &'static str {
+        Self::ALL[index].as_str()
     }
 }
 
@@ -128,12 +128,12 @@ impl Label for ChannelType {
     const NAME: &'static str = "type";
     const COUNT: usize = Self::ALL.len();
 
-    fn place(self) -> usize {
+    fn value_index(self) -> usize {
         self as usize
     }
 
-    fn text(place: usize) -> &'static str {
-        Self::ALL[place].as_str()
+    fn text(index: usize) -> &'static str {
+        Self::ALL[index].as_str()
     }
 }
 

@@ -103,7 +103,7 @@ table! {
     FIRINGS_PARKED: Counter = "punctual_firings_parked_total", "Due schedules that could not be fired and are retried later; the log names them and the reason.";
     FENCED_WRITES: Counter = "punctual_fenced_writes_total", "Writes refused because a newer leader exists.";
     STORE_ERRORS: Counter<StoreFault> = "punctual_store_errors_total", "Store operations that failed, by kind.";
-    STORE_CALLS: Gauge<(Pool, CallState)> = "punctual_store_calls", "Calls to PostgreSQL that wait for a connection or have one, by pool.";
+    STORE_CALLS: Gauge<(Pool, CallState)> = "punctual_store_calls", "Calls to PostgreSQL that wait for a connection or have one, by pool; 0 with SQLite.";
     STORE_CALL_SECONDS: Histogram<StoreOperation>[CALLS] = "punctual_store_call_seconds", "Duration of a call to the store, by operation.";
     STORE_CALL_ERRORS: Counter<StoreOperation> = "punctual_store_call_errors_total", "Calls to the store that failed, by operation.";
     QUEUE_CALL_SECONDS: Histogram<QueueOperation>[CALLS] = "punctual_queue_call_seconds", "Duration of a call to the queue, by operation.";

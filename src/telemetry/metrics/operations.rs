@@ -15,12 +15,12 @@ macro_rules! operations {
             /// Returns the operation of this name. In a constant, a name that is not in the list is
             /// a compile error.
             pub const fn named(name: &str) -> Self {
-                let mut place = 0;
-                while place < Self::NAMES.len() {
-                    if is_same(Self::NAMES[place].as_bytes(), name.as_bytes()) {
-                        return Self(place);
+                let mut index = 0;
+                while index < Self::NAMES.len() {
+                    if is_same(Self::NAMES[index].as_bytes(), name.as_bytes()) {
+                        return Self(index);
                     }
-                    place += 1;
+                    index += 1;
                 }
                 panic!("an operation that telemetry/metrics/operations.rs does not list")
             }
@@ -30,12 +30,12 @@ macro_rules! operations {
             const NAME: &'static str = "operation";
             const COUNT: usize = Self::NAMES.len();
 
-            fn place(self) -> usize {
+            fn value_index(self) -> usize {
                 self.0
             }
 
-            fn text(place: usize) -> &'static str {
-                Self::NAMES[place]
+            fn text(index: usize) -> &'static str {
+                Self::NAMES[index]
             }
         }
     };
@@ -46,12 +46,12 @@ pub(super) const fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
-    let mut place = 0;
-    while place < one.len() {
-        if one[place] != other[place] {
+    let mut index = 0;
+    while index < one.len() {
+        if one[index] != other[index] {
             return false;
         }
-        place += 1;
+        index += 1;
     }
     true
 }
@@ -81,7 +81,7 @@ operations! {
         reserve keep_answer release prune_answers
         make_first_secrets signing_secrets rotate_signing_secret prune_signing_secrets
         versions skips_of months delete_account deleted_accounts
-        going_accounts rows_left erase
+        accounts_to_erase rows_left erase
         create_channel channels channel change_channel delete_channel count_test verify_channel
         unverify_channel
         preference set_preference channel_uses
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn an_operation_is_found_by_its_name() {
         const RENEW: StoreOperation = StoreOperation::named("renew");
-        assert_eq!(StoreOperation::text(RENEW.place()), "renew");
+        assert_eq!(StoreOperation::text(RENEW.value_index()), "renew");
         let mut names = StoreOperation::NAMES.to_vec();
         names.sort_unstable();
         names.dedup();

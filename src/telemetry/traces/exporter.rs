@@ -20,7 +20,7 @@ const WAITING: usize = 8_192;
 /// The maximum number of spans in one batch.
 const BATCH: usize = 512;
 /// The timeout of a batch.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of the trace exporter.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn start(settings: &TraceSettings, replica: &str) -> Result<Exporting, Wrong
     let builder = SpanExporter::builder()
         .with_tonic()
         .with_endpoint(&settings.url)
-        .with_timeout(PATIENCE)
+        .with_timeout(TIMEOUT)
         .with_metadata(MetadataMap::from_headers(settings.headers.clone()));
     let is_https = settings.url.starts_with("https:");
     let builder = if is_https { builder.with_tls_config(tls) } else { builder };

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use punctual::accounts::{HashCost, RateLimits, UserError};
@@ -61,5 +60,5 @@ async fn a_sign_in_delays_no_calls() {
     waits.sort();
     let [.., longest] = waits[..] else { panic!("no call was answered in {took:?}") };
     let median = waits[waits.len() / 2];
-    assert!(median < Duration::from_millis(200) && longest < took / 4, "{median:?} {longest:?}");
+    assert!(median < took / 10 && longest < took / 4, "{median:?} {longest:?} of {took:?}");
 }

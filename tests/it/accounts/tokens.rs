@@ -75,16 +75,16 @@ fn contains(dump: &[u8], bytes: &[u8]) -> bool {
 /// Asserts that a dump contains neither the tokens nor their bytes in any form. It must contain the
 /// digests of the valid ones.
 fn search(dump: &[u8], tokens: &[String]) {
-    for (place, token) in tokens.iter().enumerate() {
+    for (index, token) in tokens.iter().enumerate() {
         let bytes = URL_SAFE_NO_PAD.decode(token).ok();
         for secret in [Some(token.clone().into_bytes()), bytes].into_iter().flatten() {
             let forms = [hex(&secret), hex(&secret).to_uppercase()];
-            assert!(!contains(dump, &secret), "token {place}");
-            assert!(forms.iter().all(|form| !contains(dump, form.as_bytes())), "token {place}");
+            assert!(!contains(dump, &secret), "token {index}");
+            assert!(forms.iter().all(|form| !contains(dump, form.as_bytes())), "token {index}");
         }
         let digest = Sha256::digest(token.as_bytes());
         let is_there = contains(dump, &digest) || contains(dump, hex(&digest).as_bytes());
-        assert!(is_there || place >= 6, "the digest of token {place}");
+        assert!(is_there || index >= 6, "the digest of token {index}");
     }
 }
 
@@ -109,17 +109,17 @@ async fn none_is_in_a_file() {
 async fn none_is_in_a_database() {
     let database = Database::migrated().await;
     let tokens = hand_out(Arc::new(database.open())).await;
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     let tables: Vec<String> =
         sqlx::query_scalar("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
-            .fetch_all(&mut beside)
+            .fetch_all(&mut other_session)
             .await
             .expect("tables");
     let mut dump = Vec::new();
     for table in tables {
         let query = format!("SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM {table} AS t");
         let query = sqlx::query_scalar(AssertSqlSafe(query));
-        let rows: String = query.fetch_one(&mut beside).await.expect("rows");
+        let rows: String = query.fetch_one(&mut other_session).await.expect("rows");
         dump.extend(rows.into_bytes());
     }
     search(&dump, &tokens);

@@ -29,12 +29,12 @@ async fn a_refused_alert_is_tried_five_times_and_can_be_sent_again() {
     assert_eq!(alerts.len(), 5);
     assert!(alerts.iter().all(|one| one.event() == alerts[0].event()), "one event");
     let span = alerts[4].at - alerts[0].at;
-    assert!(span > Duration::from_secs(3) && span < Duration::from_secs(8), "{span:?}");
+    assert!(span > Duration::from_secs(3) && span < Duration::from_secs(20), "{span:?}");
     setup.provider.set_script(|_, _| Behaviour::Answer(200, "yes"));
     let id = all[0]["id"].as_str().expect("an id");
     let path = format!("/v1/notification-deliveries/{id}/redeliver");
     setup.api().post(&path, &Value::Null).await.data();
-    let all = until("it is delivered", async || {
+    let all = until("the alert is delivered after its redelivery", async || {
         let all = deliveries(setup.api(), &query).await;
         (all[0]["status"] == "DELIVERED").then_some(all)
     })
@@ -57,8 +57,14 @@ async fn a_channel_that_asks_to_slow_down_is_left_alone() {
     let schedule = setup.schedule("/seq/500", &[&channel], json!({})).await;
     setup.run(&schedule).await;
     let first = setup.provider.alerted(1).await[0].at;
+    let query = format!("scheduleId={schedule}");
+    until("the first try is recorded", async || {
+        let all = deliveries(setup.api(), &query).await;
+        (!all[0]["tries"][0].is_null()).then_some(())
+    })
+    .await;
     setup.run(&schedule).await;
-    let all = settled(setup.api(), &format!("scheduleId={schedule}"), 2).await;
+    let all = settled(setup.api(), &query, 2).await;
     assert!(all.iter().all(|one| one["status"] == "DELIVERED"), "{all:?}");
     let alerts = setup.provider.alerts();
     assert_eq!(alerts.len(), 3, "the second one waited, too");
@@ -127,7 +133,10 @@ async fn a_channel_that_hangs_delays_neither_jobs_nor_others() {
     for _ in 0..20 {
         setup.api().trigger(&stuck).await;
     }
-    until("the channel hangs", async || (setup.provider.alerts().len() >= 5).then_some(())).await;
+    until("the hanging channel has five requests", async || {
+        (setup.provider.alerts().len() >= 5).then_some(())
+    })
+    .await;
     let fine = setup.schedule("/seq/500", &[&works], json!({})).await;
     let began = Instant::now();
     setup.run(&fine).await;
@@ -135,7 +144,8 @@ async fn a_channel_that_hangs_delays_neither_jobs_nor_others() {
         setup.provider.alerts().iter().any(|one| one.path == "/works").then_some(())
     })
     .await;
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    // A try to the hanging channel takes 10 s.
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     let under_way = setup.provider.alerts().iter().filter(|one| one.path == "/hangs").count();
     assert!((5..=16).contains(&under_way), "no more at once than a channel may have: {under_way}");
     setup.provider.release();

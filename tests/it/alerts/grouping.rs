@@ -40,7 +40,7 @@ async fn two_hundred_schedules_of_a_host_make_one_alert_and_one_recovery() {
     let incident = &opened[0].json()["data"]["incident"];
     assert!(incident["schedules"].as_u64().expect("a count") >= 5, "{incident}");
     assert!(bad.contains(incident["host"].as_str().expect("a host")), "{incident}");
-    until("all are merged", async || {
+    until("all 200 alerts are merged", async || {
         let merged = setup.api().get("/v1/notification-deliveries?status=MERGED&limit=1").await;
         (merged.data()["total"] == 200).then_some(())
     })

@@ -159,7 +159,7 @@ async fn names_that_only_a_newer_release_knows_are_listed() {
     let (schedule, job) = service.job().await;
     let path = format!("/v1/jobs/{job}");
     service.call("POST", &format!("{path}/cancel")).send().await.ok();
-    let mut store = service.beside().await;
+    let mut store = service.second_connection().await;
     for later in [
         "INSERT INTO audit_log SELECT randomblob(16), account_id, actor, 'thing.done', object, origin
          FROM audit_log WHERE action = 'job.cancelled'",
@@ -241,8 +241,8 @@ async fn entries_are_filtered_and_paged() {
     let answer = service.get("/v1/audit-log?action=x&from=y").await;
     let from = answer.body["error"]["details"]["fieldErrors"]["from"].clone();
     answer.invalid(json!({ "action": [message], "from": from }));
-    let stranger = service.stranger().await;
-    let theirs = service.call("GET", "/v1/audit-log").key(&stranger).send().await;
+    let other_key = service.other_account_key().await;
+    let theirs = service.call("GET", "/v1/audit-log").key(&other_key).send().await;
     assert_eq!(theirs.ok()["entries"].as_array().map(Vec::len), Some(2), "{}", theirs.text);
     // S19: no query can find entries of the other account.
     for query in [
@@ -253,7 +253,7 @@ async fn entries_are_filtered_and_paged() {
         format!("from={}&to={}", at(60), at(120)),
     ] {
         let path = format!("/v1/audit-log?{query}");
-        let theirs = service.call("GET", &path).key(&stranger).send().await;
+        let theirs = service.call("GET", &path).key(&other_key).send().await;
         let objects = theirs.ok()["entries"].as_array().expect("an array").iter();
         let objects: Vec<_> = objects.map(|entry| entry["object"].clone()).collect();
         assert!(objects.iter().all(|object| *object != json!(schedule)), "{query}: {objects:?}");

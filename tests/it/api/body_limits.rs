@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::harness::{Service, id, schedule_with};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 struct Listening {
     service: Service,
@@ -46,7 +46,7 @@ async fn read_answer(stream: &mut TcpStream) -> String {
             bytes.extend_from_slice(&chunk[..length]);
         }
     };
-    tokio::time::timeout(PATIENCE, read).await.expect("an answer in time");
+    tokio::time::timeout(TIMEOUT, read).await.expect("an answer in time");
     String::from_utf8(bytes).expect("UTF-8")
 }
 
@@ -107,7 +107,7 @@ async fn an_endless_body_is_drained_only_up_to_a_limit() {
             assert!(sent < 200, "the drain of the body has a limit");
         }
     };
-    tokio::time::timeout(PATIENCE, send).await.expect("the connection is closed");
+    tokio::time::timeout(TIMEOUT, send).await.expect("the connection is closed");
 }
 
 #[tokio::test]
@@ -139,9 +139,9 @@ async fn clients_that_disconnect_break_nothing() {
         body.len()
     );
     let sent = 200;
-    for place in 0..sent {
+    for index in 0..sent {
         let mut stream = listening.connect(&request).await;
-        if place % 2 == 0 {
+        if index % 2 == 0 {
             let mut first = [0; 1];
             let _ = tokio::time::timeout(Duration::from_millis(2), stream.read(&mut first)).await;
         }
@@ -164,7 +164,7 @@ async fn clients_that_disconnect_break_nothing() {
             before = now;
         }
     };
-    let made = tokio::time::timeout(PATIENCE, settled).await.expect("settled");
+    let made = tokio::time::timeout(TIMEOUT, settled).await.expect("settled");
     assert!((1..=sent).contains(&made), "{made}");
     let list = service.get("/v1/schedules").await;
     for record in list.body["data"].as_array().expect("an array") {

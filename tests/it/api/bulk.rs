@@ -9,7 +9,7 @@ use super::harness::{Service, id, schedule_with};
 const PATH: &str = "/v1/schedules/bulk";
 
 fn batch(size: usize) -> Value {
-    (0..size).map(|place| schedule_with(json!({ "name": format!("s{place}") }))).collect()
+    (0..size).map(|index| schedule_with(json!({ "name": format!("s{index}") }))).collect()
 }
 
 #[tokio::test]
@@ -21,8 +21,8 @@ async fn a_full_batch_is_created_in_order() {
     let data = &answer.body["data"];
     assert_eq!(data["count"], 1_000);
     let schedules = data["schedules"].as_array().expect("an array");
-    for (place, schedule) in schedules.iter().enumerate() {
-        assert_eq!(schedule, &json!({ "id": id(schedule), "name": format!("s{place}") }));
+    for (index, schedule) in schedules.iter().enumerate() {
+        assert_eq!(schedule, &json!({ "id": id(schedule), "name": format!("s{index}") }));
     }
     let read = service.get(&format!("/v1/schedules/{}", id(&schedules[999]))).await;
     assert_eq!(read.ok()["name"], "s999");

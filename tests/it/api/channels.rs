@@ -319,11 +319,11 @@ async fn an_account_sends_at_most_twenty_tests_a_minute_over_all_channels() {
     let details = json!({ "limit": 20, "window": "minute", "resetAt": at(60) });
     assert_eq!(refused.body["error"]["details"], details);
     assert_eq!(works.requests().len(), 20);
-    let stranger = service.stranger().await;
+    let other_key = service.other_account_key().await;
     let hook = webhook(&works.url("/hook"));
-    let hook = service.call("POST", CHANNELS).key(&stranger).json(&hook).send().await;
+    let hook = service.call("POST", CHANNELS).key(&other_key).json(&hook).send().await;
     let path = format!("{CHANNELS}/{}/verify", id(&hook.body["data"]));
-    service.call("POST", &path).key(&stranger).send().await.ok();
+    service.call("POST", &path).key(&other_key).send().await.ok();
     service.advance(60);
     verify(&service, &channel).await.ok();
 }
@@ -336,7 +336,7 @@ async fn two_secrets_sign_until_the_overlap_ends() {
     let rotated = rotate(&service, &channel, &json!({ "overlapSeconds": 3_600 })).await;
     let secret = rotated.ok()["secret"].as_str().expect("a secret").to_owned();
     assert!(secret.starts_with("whsec_"));
-    assert_eq!(rotated.ok()["verified"], true, "it leads to the same place");
+    assert_eq!(rotated.ok()["verified"], true, "it leads to the same endpoint");
     let signatures = async || {
         verify(&service, &channel).await.ok();
         let last = target.requests().pop().expect("a request");
@@ -444,7 +444,7 @@ async fn answers_are_repeated_except_for_a_lost_secret() {
         answers.push(first);
     }
     assert_eq!(target.requests().len(), 1, "one test");
-    let mut store = service.beside().await;
+    let mut store = service.second_connection().await;
     store.execute("UPDATE idempotency_keys SET answer = NULL").await.expect("forgotten");
     store.close().await.expect("closed");
     service.advance(60);

@@ -43,7 +43,7 @@ async fn calls_that_are_made_again_take_effect_once_whatever_the_store_answers()
         let listed = data.get("jobs").unwrap_or(data).as_array();
         assert_eq!(listed.map(Vec::len), Some(expected), "{path}");
     }
-    faults.were_injected();
+    faults.assert_injected();
 }
 
 #[tokio::test]

@@ -129,7 +129,7 @@ impl Service {
                 tasks: tasks.clone(),
                 shards: setup.shards,
                 plans: plans.clone(),
-                runner: None,
+                handover: None,
             }),
             throttle: Arc::new(Throttle::new(&shared)),
             accounts: Accounts::new(own.clone(), clock.clone(), random.clone(), plans.clone()),
@@ -152,7 +152,7 @@ impl Service {
     }
 
     /// Creates another account and returns a key of it.
-    pub async fn stranger(&self) -> String {
+    pub async fn other_account_key(&self) -> String {
         let account = self.accounts.create(Author::SERVICE, "stranger", UNLIMITED).await;
         let account = account.expect("made");
         new_key(&self.accounts, &account, Scope::Write, None).await
@@ -226,8 +226,8 @@ impl Service {
         channel
     }
 
-    /// Opens a further connection to the store of the service.
-    pub async fn beside(&self) -> SqliteConnection {
+    /// Opens a second connection to the store of the service.
+    pub async fn second_connection(&self) -> SqliteConnection {
         let file = self.folder.path().join("punctual.db");
         SqliteConnectOptions::new().filename(file).connect().await.expect("opened")
     }

@@ -86,8 +86,8 @@ async fn a_key_belongs_to_its_body_path_and_account_for_a_day() {
     let schedule = id(&first.body["data"]);
     let trigger = format!("/v1/schedules/{schedule}/trigger");
     post(&service, &trigger, "k", &one).await.ok();
-    let stranger = service.stranger().await;
-    let theirs = service.call("POST", "/v1/schedules").key(&stranger);
+    let other_key = service.other_account_key().await;
+    let theirs = service.call("POST", "/v1/schedules").key(&other_key);
     let theirs = theirs.header("idempotency-key", "k").json(&two).send().await;
     assert_eq!(theirs.status, 201, "{}", theirs.text);
     service.advance(24 * 3_600 - 1);
@@ -141,7 +141,7 @@ async fn two_calls_at_once_take_effect_once() {
 async fn a_client_that_disconnects_gets_the_answer_when_it_returns() {
     let service = Service::start().await;
     let many = json!(vec![schedule_with(json!({})); 500]);
-    let mut store = service.beside().await;
+    let mut store = service.second_connection().await;
     {
         let mut call = Box::pin(post(&service, "/v1/schedules/bulk", "k", &many));
         let is_reserved = async {
@@ -158,7 +158,7 @@ async fn a_client_that_disconnects_gets_the_answer_when_it_returns() {
             answer = &mut call => panic!("it did not wait: {}", answer.text),
         }
     }
-    let answer = until("there is an answer", async || {
+    let answer = until("the key has a stored response", async || {
         let answer = post(&service, "/v1/schedules/bulk", "k", &many).await;
         (answer.status != 409).then_some(answer)
     });
@@ -182,7 +182,7 @@ async fn effects_of_a_process_that_died_are_answered_from_their_receipt() {
     for (path, body) in &calls {
         answers.push(post(&service, path, "k", body).await);
     }
-    let mut store = service.beside().await;
+    let mut store = service.second_connection().await;
     store.execute("UPDATE idempotency_keys SET answer = NULL").await.expect("forgotten");
     store.close().await.expect("closed");
     let before = entries(&service).await;
@@ -204,7 +204,7 @@ async fn a_rebuilt_answer_is_stored_and_ignores_later_changes() {
     let bulk = post(&service, "/v1/schedules/bulk", "b", &both).await;
     assert_eq!((single.status, bulk.status), (201, 201));
     let forget = async || {
-        let mut store = service.beside().await;
+        let mut store = service.second_connection().await;
         store.execute("UPDATE idempotency_keys SET answer = NULL").await.expect("forgotten");
         store.close().await.expect("closed");
         service.advance(60);
@@ -221,7 +221,7 @@ async fn a_rebuilt_answer_is_stored_and_ignores_later_changes() {
     let lost = post(&service, "/v1/schedules", "s", &one).await;
     lost.refused(409, "CONFLICT", LOST);
     let kept = "SELECT count(*) FROM idempotency_keys WHERE answer IS NOT NULL";
-    let mut store = service.beside().await;
+    let mut store = service.second_connection().await;
     let kept: i64 = sqlx::query_scalar(kept).fetch_one(&mut store).await.expect("counted");
     assert_eq!(kept, 2, "they are kept like any answer");
     same(&bulk, &post(&service, "/v1/schedules/bulk", "b", &both).await);
@@ -290,7 +290,7 @@ async fn temporary_errors_are_not_kept() {
     let service = Service::start().await;
     let schedule = id(&service.create(json!({})).await);
     let trigger = format!("/v1/schedules/{schedule}/trigger");
-    let mut store = service.beside().await;
+    let mut store = service.second_connection().await;
     store.execute("ALTER TABLE runs RENAME TO gone").await.expect("broken");
     let failed = post(&service, &trigger, "k", &json!({})).await;
     assert_eq!(failed.status, 500, "{}", failed.text);

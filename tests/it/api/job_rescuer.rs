@@ -38,7 +38,7 @@ async fn rescue_jobs(service: &Service) {
 
 async fn execute(service: &Service, sql: String) {
     let statement = sqlx::query(sqlx::AssertSqlSafe(sql));
-    statement.execute(&mut service.beside().await).await.expect("executed");
+    statement.execute(&mut service.second_connection().await).await.expect("executed");
 }
 
 /// Rejects the stored outcome of a job if `condition` holds.
@@ -62,9 +62,9 @@ async fn a_result_that_cannot_be_stored_fails_its_job_alone() {
     let jobs = lost(&service).await;
     refuse(&service, &jobs[3], "NEW.error_code = 'WORKER_LOST'").await;
     rescue_jobs(&service).await;
-    for (place, job) in jobs.iter().enumerate() {
-        let expected = if place == 3 { "INTERNAL" } else { "WORKER_LOST" };
-        assert_eq!(read(&service, job).await["errorCode"], expected, "{place}");
+    for (index, job) in jobs.iter().enumerate() {
+        let expected = if index == 3 { "INTERNAL" } else { "WORKER_LOST" };
+        assert_eq!(read(&service, job).await["errorCode"], expected, "{index}");
     }
 }
 
@@ -74,9 +74,9 @@ async fn a_job_that_cannot_be_failed_is_left_and_the_start_continues() {
     let jobs = lost(&service).await;
     refuse(&service, &jobs[3], "true").await;
     rescue_jobs(&service).await;
-    for (place, job) in jobs.iter().enumerate() {
-        let expected = if place == 3 { "RUNNING" } else { "FAILED" };
-        assert_eq!(read(&service, job).await["status"], expected, "{place}");
+    for (index, job) in jobs.iter().enumerate() {
+        let expected = if index == 3 { "RUNNING" } else { "FAILED" };
+        assert_eq!(read(&service, job).await["status"], expected, "{index}");
     }
     execute(&service, "DROP TRIGGER refuse".into()).await;
     rescue_jobs(&service).await;

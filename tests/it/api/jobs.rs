@@ -7,7 +7,7 @@ use punctual::domain::outcome::{ErrorCode, Exchange, Failure, Response, Timings}
 use punctual::domain::{AuditId, JobId, Timestamp};
 use punctual::queue::{Capacity, Queue};
 use punctual::store::{
-    AttemptEnd, Claim, ClaimStore, Completion, ExecutorId, JobStore, NewJob, WriteContext,
+    AttemptEnd, ClaimRequest, ClaimStore, Completion, ExecutorId, JobStore, NewJob, WriteContext,
 };
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub async fn begin(service: &Service, job: &str) {
     let now = service.clock.now();
     let until = now.plus(Duration::from_secs(60));
     service.store.renew(EXECUTOR, until, now).await.expect("begin a lease");
-    let claim = Claim { executor: EXECUTOR, now };
+    let claim = ClaimRequest { executor: EXECUTOR, now };
     let claimed = service.store.claim(&claim, &[job.parse().expect("an id")]).await;
     assert_eq!(claimed.expect("claimed").taken.len(), 1);
 }
@@ -209,8 +209,8 @@ async fn a_waiting_job_is_cancelled_at_once_and_a_running_one_soon() {
 async fn many(service: &Service, count: usize) -> Vec<String> {
     let schedule = id(&service.create(json!({})).await).parse().expect("an id");
     let mut jobs = Vec::new();
-    for place in 0..count {
-        let second = i64::try_from(place).expect("few");
+    for index in 0..count {
+        let second = i64::try_from(index).expect("few");
         let at = Timestamp::from_millis(START.as_millis() + second * 1_000);
         let (author, entry) = (Author::SERVICE, AuditId::new(at, 9));
         let write =

@@ -249,7 +249,7 @@ async fn a_call_with_a_cached_key_calls_the_shared_counters_once() {
         assert_eq!(queue.asked.load(Ordering::Relaxed), times, "{why}");
     }
     // The allowance that a valid key took from such an address is given back.
-    let other = service.stranger().await;
+    let other = service.other_account_key().await;
     for key in [&other, &service.read_key().await] {
         let decision = authenticator.admit(PresentedKey::Text(key), address).await;
         assert!(decision.outcome.is_err(), "the address has used up its four");
@@ -261,7 +261,7 @@ async fn a_call_with_a_cached_key_calls_the_shared_counters_once() {
     }
     for left in (0..4).rev() {
         let decision = authenticator.admit(PresentedKey::Nothing, address).await;
-        assert_eq!(decision.standing.expect("counted").remaining, left);
+        assert_eq!(decision.window_state.expect("counted").remaining, left);
     }
     for hostile in ["a}:{b", "*", "pnc_\r\nFLUSHALL\r\n", "' OR 1 --"] {
         let address = IpAddr::from([0x2001, 0xdb8, 0, 1, 2, 3, 4, 5]);

@@ -144,8 +144,8 @@ async fn a_page_ends_early_when_it_grows_too_large() {
     let service = Service::start().await;
     let body = "x".repeat(250_000);
     let items: Value = (0..40)
-        .map(|place| {
-            super::harness::schedule_with(json!({ "name": place.to_string(), "body": body }))
+        .map(|index| {
+            super::harness::schedule_with(json!({ "name": index.to_string(), "body": body }))
         })
         .collect();
     assert_eq!(service.post("/v1/schedules/bulk", &items).await.status, 201);

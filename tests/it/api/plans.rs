@@ -11,7 +11,7 @@ use punctual::cluster::single::SingleNode;
 use punctual::domain::audit::Author;
 use punctual::domain::plan::{ChannelType, Plan, Plans};
 use punctual::domain::ticket::Ticket;
-use punctual::local_executor::{LocalStart, LocalStarter};
+use punctual::local_executor::{LocalFiring, LocalStarter};
 use punctual::runtime::{LoopPause, Random, Worker};
 use punctual::scheduler::{HistoryPruner, HistoryPrunerSettings, Leader, SchedulerContext};
 use punctual::store::{Fence, Firing, SharedStore};
@@ -143,8 +143,8 @@ async fn the_jobs_of_an_account_without_a_limit_are_counted_at_once() {
 async fn a_plan_has_rates_of_its_own() {
     let service = limited(free()).await;
     assert_eq!(service.get("/v1/account").await.limits(), ("50", "49", &*at(60)));
-    let stranger = service.stranger().await;
-    let other = service.call("GET", "/v1/account").key(&stranger).send().await;
+    let other_key = service.other_account_key().await;
+    let other = service.call("GET", "/v1/account").key(&other_key).send().await;
     assert_eq!(other.limits().0, "1000", "the usual ones");
     assert_eq!(service.bare("GET", "/v1/account").send().await.limits().0, "1000");
     set_plan(&service, "unlimited").await;
@@ -267,14 +267,14 @@ async fn ticks_over_the_quota_are_skipped_until_the_next_month() {
 async fn refuse(service: &Service, table: &str, refuse: bool) {
     use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
     let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
-    let mut beside = options.connect().await.expect("connected");
+    let mut other_session = options.connect().await.expect("connected");
     let sql = if refuse {
         let refused = "BEGIN SELECT RAISE(ABORT, 'refused'); END";
         format!("CREATE TRIGGER refuse BEFORE INSERT ON {table} {refused}")
     } else {
         "DROP TRIGGER refuse".to_owned()
     };
-    sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut beside).await.expect("done");
+    sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&mut other_session).await.expect("done");
 }
 
 /// An executor that fires one job per call and leaves the job to its ticket.
@@ -287,11 +287,11 @@ impl LocalStarter for RoomForOne {
         fences: &[Fence],
         mut wanted: Vec<(Firing, Ticket)>,
         _: Duration,
-    ) -> Result<LocalStart, Vec<(Firing, Ticket)>> {
+    ) -> Result<LocalFiring, Vec<(Firing, Ticket)>> {
         let (firing, ticket) = wanted.remove(0);
         let fired = vec![firing];
         let outcome = self.0.fire(fences, ticket.start, &fired).await;
-        Ok(LocalStart { fired, started: vec![], outcome, left: wanted, took: Duration::ZERO })
+        Ok(LocalFiring { fired, started: vec![], outcome, left: wanted, took: Duration::ZERO })
     }
 }
 
@@ -328,9 +328,9 @@ async fn an_account_whose_counter_fails_keeps_no_other_account_from_firing() {
     let mut leader = leader(&service, vec![free()]);
     let every_five = json!({ "cronExpression": "*/5 * * * *" });
     let schedule = id(&service.create(every_five.clone()).await);
-    let stranger = service.stranger().await;
+    let other_key = service.other_account_key().await;
     for _ in 0..8 {
-        let call = service.call("POST", "/v1/schedules").key(&stranger);
+        let call = service.call("POST", "/v1/schedules").key(&other_key);
         let made = call.json(&schedule_with(every_five.clone())).send().await;
         assert_eq!(made.status, 201);
     }
@@ -338,7 +338,7 @@ async fn an_account_whose_counter_fails_keeps_no_other_account_from_firing() {
     service.advance(300);
     refuse(&service, "account_months", true).await;
     fire(&service, &mut leader).await;
-    let others = service.call("GET", "/v1/jobs").key(&stranger).send().await;
+    let others = service.call("GET", "/v1/jobs").key(&other_key).send().await;
     assert_eq!(others.ok()["total"], 8, "those of an account that is not limited");
     assert_eq!((jobs(&service).await, skips(&service, &schedule).await), (0, vec![]));
     refuse(&service, "account_months", false).await;
@@ -351,7 +351,7 @@ async fn an_account_whose_counter_fails_keeps_no_other_account_from_firing() {
 async fn multiply(service: &Service, count: u32) {
     use sqlx::{ConnectOptions, sqlite::SqliteConnectOptions};
     let options = SqliteConnectOptions::new().filename(service.folder.path().join("punctual.db"));
-    let mut beside = options.connect().await.expect("connected");
+    let mut other_session = options.connect().await.expect("connected");
     let sql = "
         WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)
         INSERT INTO jobs (id, account_id, schedule_id, version_id, status, trigger, max_attempts,
@@ -363,7 +363,7 @@ async fn multiply(service: &Service, count: u32) {
               UNION ALL
               SELECT id, account_id, schedule_id, version_id, trigger, max_attempts, created_at,
                      updated_at FROM jobs LIMIT 1) CROSS JOIN n";
-    sqlx::query(sql).bind(count).execute(&mut beside).await.expect("done");
+    sqlx::query(sql).bind(count).execute(&mut other_session).await.expect("done");
 }
 
 #[tokio::test]
@@ -377,14 +377,14 @@ async fn the_ticks_of_an_account_with_many_jobs_wait_until_they_are_counted() {
     service.job().await;
     multiply(&service, MANY).await;
     let schedule = id(&service.create(every_five.clone()).await);
-    let stranger = service.stranger().await;
-    let call = service.call("POST", "/v1/schedules").key(&stranger);
+    let other_key = service.other_account_key().await;
+    let call = service.call("POST", "/v1/schedules").key(&other_key);
     assert_eq!(call.json(&schedule_with(every_five)).send().await.status, 201);
     fire(&service, &mut leader).await;
     set_plan(&service, "free").await;
     service.advance(300);
     fire(&service, &mut leader).await;
-    let others = service.call("GET", "/v1/jobs").key(&stranger).send().await;
+    let others = service.call("GET", "/v1/jobs").key(&other_key).send().await;
     assert_eq!(others.ok()["total"], 1, "no other account waits");
     let fired = format!("/v1/jobs?scheduleId={schedule}");
     until("the tick has fired", async || {
@@ -410,7 +410,7 @@ async fn counting_the_jobs_of_a_month_delays_no_caller_for_long() {
         let (schedule, job) = service.job().await;
         service.call("POST", &format!("/v1/jobs/{job}/cancel")).send().await.ok();
         multiply(&service, 8_000).await;
-        sqlx::query(SLOWLY).execute(&mut service.beside().await).await.expect("done");
+        sqlx::query(SLOWLY).execute(&mut service.second_connection().await).await.expect("done");
         set_plan(&service, "free").await;
         let paths = [format!("/v1/schedules/{schedule}/trigger"), format!("/v1/jobs/{job}/retry")];
         let call = || service.call("POST", &paths[usize::from(is_retry)]).send();

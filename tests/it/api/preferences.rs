@@ -152,18 +152,18 @@ async fn wrong_fields_are_named_and_nothing_changes() {
 async fn channels_and_schedules_of_others_do_not_exist() {
     let service = Service::start().await;
     let (own, channel) = (schedule(&service).await, service.verified(&accepting().await).await);
-    let stranger = service.stranger().await;
+    let other_key = service.other_account_key().await;
     let given = json!({ "notifyOn": "failure", "channelIds": [channel] });
     for missing in [own.as_str(), &unknown_schedule(), "nonsense"] {
         for method in ["GET", "PUT"] {
-            let call = service.call(method, &path(missing)).key(&stranger).json(&given);
+            let call = service.call(method, &path(missing)).key(&other_key).json(&given);
             call.send().await.not_found("Schedule not found");
         }
     }
-    let theirs = service.call("POST", "/v1/schedules").key(&stranger);
+    let theirs = service.call("POST", "/v1/schedules").key(&other_key);
     let theirs = theirs.json(&super::harness::schedule_with(json!({}))).send().await;
     let theirs = path(&id(&theirs.body["data"]));
-    let refused = service.call("PUT", &theirs).key(&stranger).json(&given).send().await;
+    let refused = service.call("PUT", &theirs).key(&other_key).json(&given).send().await;
     refused.invalid(json!({ "channelIds": ["Channel not found"] }));
 }
 

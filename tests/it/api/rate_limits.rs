@@ -73,7 +73,7 @@ async fn the_window_nearer_to_exhaustion_is_shown_and_a_refused_call_uses_up_not
 #[tokio::test]
 async fn keys_are_counted_apart_and_addresses_too() {
     let service = limited(2, 100).await;
-    let other = service.stranger().await;
+    let other = service.other_account_key().await;
     for _ in 0..2 {
         service.get("/v1/account").await.ok();
         service.bare("GET", "/v1/account").key(&other).from(2).send().await.ok();
@@ -119,9 +119,9 @@ async fn odd_spellings_and_methods_count_like_all_others() {
         ("BREW", "/v1/schedules"),
     ];
     let service = limited(odd.len().try_into().expect("few"), 1_000).await;
-    for (place, (method, path)) in odd.into_iter().enumerate() {
+    for (index, (method, path)) in odd.into_iter().enumerate() {
         let answer = service.call(method, path).send().await;
-        let remaining = (odd.len() - place - 1).to_string();
+        let remaining = (odd.len() - index - 1).to_string();
         assert_eq!(answer.limits().1, remaining, "{method} {path}");
         if answer.status != 200 {
             let code = if answer.status == 405 { "METHOD_NOT_ALLOWED" } else { "NOT_FOUND" };

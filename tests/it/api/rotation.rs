@@ -10,7 +10,7 @@ use punctual::domain::schedule::{CatchUpPolicy, Definition, HttpMethod, OverlapP
 use punctual::domain::shard::ShardId;
 use punctual::domain::ticket::{HostKey, Ticket};
 use punctual::domain::{AccountId, AuditId, ScheduleId, Timestamp, VersionId};
-use punctual::local_executor::{LocalStart, LocalStarter};
+use punctual::local_executor::{LocalFiring, LocalStarter};
 use punctual::runtime::Random;
 use punctual::scheduler::{Leader, SchedulerContext};
 use punctual::store::{
@@ -33,10 +33,10 @@ impl LocalStarter for Batches {
         &self,
         _: &[Fence],
         wanted: Vec<(Firing, Ticket)>,
-        patience: Duration,
-    ) -> Result<LocalStart, Vec<(Firing, Ticket)>> {
+        timeout: Duration,
+    ) -> Result<LocalFiring, Vec<(Firing, Ticket)>> {
         // Each batch first asks without waiting, and then with all the time it has.
-        if patience.is_zero() {
+        if timeout.is_zero() {
             let accounts = wanted.iter().map(|(_, ticket)| ticket.account).collect();
             self.0.lock().expect("no panic").push(accounts);
         }

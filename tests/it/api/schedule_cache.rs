@@ -30,7 +30,7 @@ async fn a_schedule_that_has_fired_is_read_again_after_some_minutes() {
     fired_once(&service, &mut leader).await;
     // The service never changes a version in place, so the firing does not detect this.
     let yearly = sqlx::query("UPDATE schedule_versions SET cron_expression = '0 0 1 1 *'");
-    yearly.execute(&mut service.beside().await).await.expect("done");
+    yearly.execute(&mut service.second_connection().await).await.expect("done");
     for made in (2..=11).chain([11]) {
         tick(&service, &mut leader).await;
         assert_eq!(jobs(&service).await, made);
@@ -44,7 +44,8 @@ async fn a_change_after_a_tick_counts_at_the_next() {
     let path = format!("/v1/schedules/{}", fired_once(&service, &mut leader).await);
     let versions = async || {
         let count = sqlx::query_scalar("SELECT count(DISTINCT version_id) FROM runs");
-        let count: i64 = count.fetch_one(&mut service.beside().await).await.expect("read");
+        let count: i64 =
+            count.fetch_one(&mut service.second_connection().await).await.expect("read");
         count
     };
     // The tick stays the same.

@@ -24,7 +24,7 @@ async fn answer(service: &Service, key: &str, method: &str, path: &str, body: &V
 #[tokio::test]
 async fn the_ids_of_another_account_are_answered_like_random_ones() {
     let service = Service::start().await;
-    let stranger = service.stranger().await;
+    let other_key = service.other_account_key().await;
     let (schedule, job) = service.job().await;
     let (no_schedule, no_job) = (unknown_schedule(), JobId::new(START, 3).to_string());
     let target = accepting().await;
@@ -54,8 +54,8 @@ async fn the_ids_of_another_account_are_answered_like_random_ones() {
                 notifications,
             ] {
                 let [foreign, unknown] = [own, random].map(|id| path.replace("{id}", id));
-                let foreign = answer(&service, &stranger, &method, &foreign, &body).await;
-                let unknown = answer(&service, &stranger, &method, &unknown, &body).await;
+                let foreign = answer(&service, &other_key, &method, &foreign, &body).await;
+                let unknown = answer(&service, &other_key, &method, &unknown, &body).await;
                 assert_eq!(foreign, unknown, "{method} {path}");
                 assert!(foreign.starts_with("404"), "{method} {path}: {foreign}");
                 tried += 1;
@@ -79,9 +79,9 @@ async fn the_ids_of_another_account_are_answered_like_random_ones() {
 #[tokio::test]
 async fn lists_and_counts_show_nothing_of_another_account() {
     let service = Service::start().await;
-    let stranger = service.stranger().await;
+    let other_key = service.other_account_key().await;
     let (schedule, _) = service.job().await;
-    let get = async |path: &str| service.call("GET", path).key(&stranger).send().await;
+    let get = async |path: &str| service.call("GET", path).key(&other_key).send().await;
     let schedules = get("/v1/schedules").await;
     assert_eq!(
         (&schedules.body["data"], &schedules.body["pagination"]["total"]),
@@ -111,12 +111,12 @@ async fn lists_and_counts_show_nothing_of_another_account() {
 #[tokio::test]
 async fn a_cursor_of_another_account_leads_nowhere_new() {
     let service = Service::start().await;
-    let stranger = service.stranger().await;
+    let other_key = service.other_account_key().await;
     service.job().await;
     service.job().await;
     let page = service.get("/v1/jobs?limit=1").await;
     let cursor = page.ok()["nextCursor"].as_str().expect("there is more").to_owned();
     let path = format!("/v1/jobs?cursor={cursor}");
-    let answer = service.call("GET", &path).key(&stranger).send().await;
+    let answer = service.call("GET", &path).key(&other_key).send().await;
     assert_eq!(answer.ok()["jobs"], json!([]));
 }

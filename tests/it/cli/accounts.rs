@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use super::{CommandResult, complaint, folder, punctual, result, run};
+use super::{CommandResult, expect_failure, folder, punctual, result, run};
 
 #[test]
 fn an_account_and_its_keys() {
@@ -11,7 +11,7 @@ fn an_account_and_its_keys() {
     let path = folder.path();
     let id = result(path, &["account", "create", "alice"]);
     assert!(id.starts_with("acc_") && id.lines().count() == 1, "{id}");
-    let twice = complaint(path, &["account", "create", "alice"], 1);
+    let twice = expect_failure(path, &["account", "create", "alice"], 1);
     assert!(twice.contains("alice"), "{twice}");
     let list = result(path, &["account", "list"]);
     assert!(list.contains(id.trim()) && list.contains("  alice  "), "{list}");
@@ -32,7 +32,7 @@ fn an_account_and_its_keys() {
     let new = result(path, &["key", "rotate", rows[1][0]]);
     assert!(new.starts_with("pnc_") && new != key, "{new}");
     result(path, &["key", "revoke", rows[1][0]]);
-    let again = complaint(path, &["key", "rotate", rows[1][0]], 1);
+    let again = expect_failure(path, &["key", "rotate", rows[1][0]], 1);
     assert!(again.contains("punctual key create"), "{again}");
     let list = result(path, &["key", "list", "--account", "alice"]);
     let state = |line: usize| list.lines().nth(line).and_then(|row| row.split_whitespace().nth(5));
@@ -43,28 +43,28 @@ fn an_account_and_its_keys() {
 fn what_there_is_not() {
     let folder = folder();
     let path = folder.path();
-    let missing = complaint(path, &["key", "create", "--account", "bob"], 1);
+    let missing = expect_failure(path, &["key", "create", "--account", "bob"], 1);
     assert!(missing.contains("punctual account list"), "{missing}");
-    complaint(path, &["key", "list", "--account", "bob"], 1);
-    complaint(path, &["key", "revoke", "key_01HF7YAT000000000000000007"], 1);
-    complaint(path, &["key", "revoke", "7"], 2);
-    complaint(path, &["key", "create", "--account", "bob", "--expires-in", "30"], 2);
-    complaint(path, &["key", "create", "--account", "bob", "--scope", "admin"], 2);
-    complaint(path, &["account", "create", " "], 2);
+    expect_failure(path, &["key", "list", "--account", "bob"], 1);
+    expect_failure(path, &["key", "revoke", "key_01HF7YAT000000000000000007"], 1);
+    expect_failure(path, &["key", "revoke", "7"], 2);
+    expect_failure(path, &["key", "create", "--account", "bob", "--expires-in", "30"], 2);
+    expect_failure(path, &["key", "create", "--account", "bob", "--scope", "admin"], 2);
+    expect_failure(path, &["account", "create", " "], 2);
 }
 
 #[test]
 fn stores_that_cannot_be_used() {
     let folder = folder();
     let path = folder.path();
-    let missing = complaint(path, &["account", "list", "--store-url", "sqlite:/none/a.db"], 1);
+    let missing = expect_failure(path, &["account", "list", "--store-url", "sqlite:/none/a.db"], 1);
     assert!(missing.contains("/none"), "{missing}");
     std::fs::write(path.join("text.db"), "this is a text, not a database, ".repeat(100))
         .expect("written");
-    let other = complaint(path, &["account", "list", "--store-url", "sqlite:text.db"], 1);
+    let other = expect_failure(path, &["account", "list", "--store-url", "sqlite:text.db"], 1);
     assert!(other.contains("store damaged"), "{other}");
     std::fs::write(path.join("file"), "").expect("written");
-    let blocked = complaint(path, &["account", "list", "--data-dir", "file/data"], 1);
+    let blocked = expect_failure(path, &["account", "list", "--data-dir", "file/data"], 1);
     assert!(blocked.contains("file/data (data_dir)"), "{blocked}");
 }
 
@@ -74,7 +74,7 @@ fn migrations_are_applied_on_request() {
     let path = folder.path();
     std::fs::write(path.join("p.toml"), "[store]\nurl = \"sqlite:a.db\"\nmigrate = false\n")
         .expect("written");
-    let early = complaint(path, &["account", "list", "--config", "p.toml"], 1);
+    let early = expect_failure(path, &["account", "list", "--config", "p.toml"], 1);
     assert!(early.contains("punctual migrate"), "{early}");
     for _ in 0..2 {
         assert_eq!(result(path, &["migrate", "--config", "p.toml"]), "a.db is up to date\n");
@@ -106,10 +106,10 @@ fn an_account_has_a_plan() {
     assert!(rows.contains(&vec!["jobs", "this", "month", "0", "100"]), "{shown}");
 
     assert_eq!(run_with(&["account", "set-plan", "bob", "free"]), "bob is on the plan free\n");
-    let refused = complaint(path, &["account", "set-plan", "bob", "free"], 2);
+    let refused = expect_failure(path, &["account", "set-plan", "bob", "free"], 2);
     assert!(refused.contains("no plan named \"free\""), "{refused}");
-    complaint(path, &["account", "create", "carol", "--plan", "free"], 2);
-    complaint(path, &["account", "set-plan", "dave", "unlimited"], 1);
+    expect_failure(path, &["account", "create", "carol", "--plan", "free"], 2);
+    expect_failure(path, &["account", "set-plan", "dave", "unlimited"], 1);
 
     assert!(run_with(&["account", "suspend", "bob"]).contains("suspended"));
     assert_eq!(state(&run_with(&["account", "list"]), "bob"), ["suspended", "free"]);
@@ -122,7 +122,7 @@ fn an_account_has_a_plan() {
     result(path, &["account", "create", "eve", "--config", "q.toml"]);
     assert_eq!(state(&run_with(&["account", "list"]), "eve"), ["active", "free"]);
     std::fs::write(path.join("q.toml"), accounts).expect("written");
-    let refused = complaint(path, &["account", "create", "carol", "--config", "q.toml"], 2);
+    let refused = expect_failure(path, &["account", "create", "carol", "--config", "q.toml"], 2);
     assert!(refused.contains("must be unlimited or a plan"), "{refused}");
 
     // Without the file, the limits of these accounts are unknown.
@@ -140,7 +140,7 @@ fn an_account_has_ten_keys_at_most() {
     for _ in 0..10 {
         result(path, &["key", "create", "--account", "alice"]);
     }
-    let refused = complaint(path, &["key", "create", "--account", "alice"], 1);
+    let refused = expect_failure(path, &["key", "create", "--account", "alice"], 1);
     assert!(refused.contains("10 keys"), "{refused}");
 }
 
@@ -174,13 +174,13 @@ fn an_account_is_deleted_only_after_a_confirmation() {
     let path = folder.path();
     let id = result(path, &["account", "create", "alice"]);
     result(path, &["key", "create", "--account", "alice"]);
-    complaint(path, &["account", "delete", "bob", "--yes"], 1);
-    let refused = complaint(path, &["account", "delete", "alice"], 2);
+    expect_failure(path, &["account", "delete", "bob", "--yes"], 1);
+    let refused = expect_failure(path, &["account", "delete", "alice"], 2);
     assert!(refused.contains("--yes"), "{refused}");
     let said = result(path, &["account", "delete", "alice", "--yes", "--no-wait"]);
     assert!(said.starts_with("alice is deleted"), "{said}");
-    complaint(path, &["account", "delete", "alice", "--yes"], 1);
-    complaint(path, &["key", "list", "--account", "alice"], 1);
+    expect_failure(path, &["account", "delete", "alice", "--yes"], 1);
+    expect_failure(path, &["key", "list", "--account", "alice"], 1);
     assert!(!result(path, &["account", "list"]).contains("alice"));
     let deleted = result(path, &["account", "list", "--deleted"]);
     let row: Vec<&str> = deleted.lines().nth(1).expect("a row").split_whitespace().collect();

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::{CommandResult, complaint, folder, punctual, result, run};
+use super::{CommandResult, expect_failure, folder, punctual, result, run};
 use crate::harness::openid::{OpenIdFault, OpenIdServer};
 use crate::harness::smtp::{MailOptions, MailServer, Tls};
 
@@ -52,7 +52,7 @@ fn a_file_that_others_can_read_is_a_warning_and_a_lost_key_a_failure() {
     let lost = run(folder.path(), &["doctor"]);
     assert_eq!(lost.status, Some(1));
     assert!(lines(&lost.out, "secrets.keys_file")[0].starts_with("failure"), "{}", lost.out);
-    assert_eq!(lost.err, "error: a check failed: look at secrets.keys_file\n");
+    assert_eq!(lost.err, "error: checks failed for 1 setting: secrets.keys_file\n");
 }
 
 #[test]
@@ -73,13 +73,13 @@ fn keys_that_cannot_decrypt_the_stored_secrets_are_failures() {
     assert_eq!(report.status, Some(0), "{report:?}");
     assert!(lines(&report.out, "secrets.keys_file").iter().any(fits), "{report:?}");
     for (keys, why) in [
-        (format!("k2:{new}"), "sealed with the key \"k1\", which is missing: give it back in"),
-        (format!("k1:{other}"), "are sealed with another key of the id \"k1\": give it back in"),
+        (format!("k2:{new}"), "encrypted with the key \"k1\", which is not configured: add it"),
+        (format!("k1:{other}"), "are encrypted with another key of the id \"k1\": add that key"),
     ] {
         let report = with(&keys);
         let is_told = |line: &&str| line.starts_with("failure") && line.contains(why);
         assert!(lines(&report.out, "secrets.keys_file").iter().any(is_told), "{report:?}");
-        assert_eq!(report.err, "error: a check failed: look at secrets.keys_file\n");
+        assert_eq!(report.err, "error: checks failed for 1 setting: secrets.keys_file\n");
     }
 }
 
@@ -138,7 +138,7 @@ async fn the_mail_server_is_tried() {
     ] {
         let (done, line) = try_with(login, trusts);
         assert!(line.starts_with("failure") && line.contains(why), "{line}");
-        assert_eq!(done.err, "error: a check failed: look at mail.url\n");
+        assert_eq!(done.err, "error: checks failed for 1 setting: mail.url\n");
     }
     assert_eq!(server.mails().len(), 0, "none is sent");
 
@@ -171,9 +171,9 @@ fn a_file_that_is_not_a_store_and_a_missing_folder_are_failures() {
 #[test]
 fn a_wrong_configuration_is_reported_as_serve_tells_it() {
     let folder = folder();
-    let wrong = complaint(folder.path(), &["doctor", "--store-url", "postgres://a:b@c/d"], 2);
+    let wrong = expect_failure(folder.path(), &["doctor", "--store-url", "postgres://a:b@c/d"], 2);
     assert!(wrong.contains("a cluster needs store.url = postgres://…, queue.url"), "{wrong}");
-    complaint(folder.path(), &["doctor", "--replicas", "0"], 2);
+    expect_failure(folder.path(), &["doctor", "--replicas", "0"], 2);
 }
 
 /// Each server that is down is reported separately, and no password is shown.

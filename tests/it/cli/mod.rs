@@ -54,7 +54,7 @@ fn result(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// Runs a command that must fail with `status`. Returns its error output.
-fn complaint(folder: &Path, arguments: &[&str], status: i32) -> String {
+fn expect_failure(folder: &Path, arguments: &[&str], status: i32) -> String {
     let done = run(folder, arguments);
     assert_eq!((done.status, done.out.as_str()), (Some(status), ""), "{arguments:?}: {}", done.err);
     assert!(done.err.starts_with("error: "), "{}", done.err);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
-use super::{complaint, folder, result, run};
+use super::{expect_failure, folder, result, run};
 
 #[test]
 fn one_machine_makes_a_key_that_only_its_owner_can_read() {
@@ -24,21 +24,21 @@ fn one_machine_makes_a_key_that_only_its_owner_can_read() {
     assert_eq!(std::fs::read_to_string(&file).expect("a key"), made, "the key is never replaced");
 
     std::fs::rename(&file, path.join("kept")).expect("moved");
-    let lost = complaint(path, &["account", "list"], 1);
+    let lost = expect_failure(path, &["account", "list"], 1);
     assert!(lost.contains("punctual-data/secrets.key, which is gone"), "{lost}");
     assert!(!file.exists(), "no other key is made in its place");
     let other = result(path, &["secrets", "generate"]);
     std::fs::write(&file, &other).expect("written");
-    let wrong = complaint(path, &["account", "list"], 1);
-    assert!(wrong.contains("which is missing: give it back in secrets.keys"), "{wrong}");
+    let wrong = expect_failure(path, &["account", "list"], 1);
+    assert!(wrong.contains("which is not configured: add it to secrets.keys"), "{wrong}");
     let (id, _) = made.lines().last().expect("a key").split_once(':').expect("an id");
     let (_, bytes) = other.split_once(':').expect("an id");
     std::fs::write(&file, format!("{id}:{bytes}")).expect("written");
-    let wrong = complaint(path, &["account", "list"], 1);
+    let wrong = expect_failure(path, &["account", "list"], 1);
     assert!(wrong.contains("another key of the id"), "{wrong}");
     assert!(!wrong.contains(bytes.trim()), "{wrong}");
     std::fs::write(&file, "# nothing").expect("written");
-    let empty = complaint(path, &["account", "list"], 1);
+    let empty = expect_failure(path, &["account", "list"], 1);
     assert!(empty.contains("it contains no key"), "{empty}");
     result(path, &["account", "list", "--secrets-keys-file", "kept"]);
 }
@@ -61,7 +61,7 @@ fn a_key_is_replaced_by_another_one() {
     std::fs::write(&file, &new).expect("written");
     result(path, &["account", "list"]);
     std::fs::write(&file, &old).expect("written");
-    let refused = complaint(path, &["account", "list"], 1);
+    let refused = expect_failure(path, &["account", "list"], 1);
     assert!(refused.contains("which is missing"), "{refused}");
 }
 
@@ -71,12 +71,13 @@ async fn rows_that_cannot_be_decrypted_are_counted_and_can_be_abandoned() {
     let path = folder.path();
     let id = result(path, &["account", "create", "alice"]);
     let store = SqliteConnectOptions::new().filename(path.join("punctual-data/punctual.db"));
-    let mut beside = store.connect().await.expect("connected");
+    let mut other_session = store.connect().await.expect("connected");
     let spoil =
         "UPDATE signing_secrets SET secret = substr(secret, 1, length(secret) - 4) || 'AAAA'
                  RETURNING secret";
-    let secret: String = sqlx::query_scalar(spoil).fetch_one(&mut beside).await.expect("spoilt");
-    beside.close().await.expect("closed");
+    let secret: String =
+        sqlx::query_scalar(spoil).fetch_one(&mut other_session).await.expect("spoilt");
+    other_session.close().await.expect("closed");
     let file = path.join("punctual-data/secrets.key");
     let old = std::fs::read_to_string(&file).expect("a key");
     let new = result(path, &["secrets", "generate"]);
@@ -98,6 +99,6 @@ async fn rows_that_cannot_be_decrypted_are_counted_and_can_be_abandoned() {
 fn a_cluster_needs_keys() {
     let folder = folder();
     let store = ["--store-url", "postgres://punctual@127.0.0.1:1/punctual"];
-    let said = complaint(folder.path(), &[&["account", "list"], &store[..]].concat(), 1);
+    let said = expect_failure(folder.path(), &[&["account", "list"], &store[..]].concat(), 1);
     assert!(said.contains("set secrets.keys_file or secrets.keys"), "{said}");
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use punctual::runtime::Clock;
 
-use super::{complaint, folder, punctual, result, run};
+use super::{expect_failure, folder, punctual, result, run};
 
 /// The timeout of all waits.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const FREE_PORTS: [&str; 4] = ["--http-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"];
 
 /// A running `punctual dev`. It is killed when it is dropped.
@@ -86,7 +86,7 @@ impl Dev {
 
     /// Waits until the process has ended by itself and returns its exit status.
     fn end(mut self) -> Option<i32> {
-        let status = within(PATIENCE, || self.child.try_wait().expect("ours"));
+        let status = within(TIMEOUT, || self.child.try_wait().expect("ours"));
         status.code()
     }
 }
@@ -114,14 +114,14 @@ fn accept_errors(accepted: &mut BufReader<TcpStream>) -> String {
 }
 
 /// Calls `value` repeatedly until it returns a value.
-fn within<T>(patience: Duration, mut value: impl FnMut() -> Option<T>) -> T {
+fn within<T>(timeout: Duration, mut value: impl FnMut() -> Option<T>) -> T {
     let clock = Clock::system();
-    let end = clock.monotonic() + patience;
+    let end = clock.monotonic() + timeout;
     loop {
         if let Some(value) = value() {
             return value;
         }
-        assert!(clock.monotonic() < end, "not within {patience:?}");
+        assert!(clock.monotonic() < end, "not within {timeout:?}");
         // This lets the other process run, because there may be a single core.
         std::thread::yield_now();
     }
@@ -139,7 +139,7 @@ fn unlimited(command: &mut Command) {
 }
 
 fn demo_succeeded(dev: &Dev) {
-    within(PATIENCE, || dev.get("/v1/jobs").contains("\"SUCCESS\"").then_some(()));
+    within(TIMEOUT, || dev.get("/v1/jobs").contains("\"SUCCESS\"").then_some(()));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_second_signal_ends_the_wait_for_running_attempts() {
     let dev = Dev::start(dev(folder.path()));
     let _hanging = hanging_attempt(&dev);
     dev.signal("TERM");
-    within(PATIENCE, || {
+    within(TIMEOUT, || {
         let answer = ask(&dev.ops, "GET /readyz", "\r\n").expect("it can be watched until its end");
         answer.contains(r#"{"status":"draining"}"#).then_some(())
     });
@@ -211,7 +211,7 @@ fn an_attempt_that_outlives_the_grace_period_is_cut_off_and_recorded() {
     silent.set_nonblocking(true).expect("a socket");
     let mut again = Dev::start(dev(folder.path()));
     again.key = key;
-    let _attempt = within(PATIENCE, || silent.accept().ok());
+    let _attempt = within(TIMEOUT, || silent.accept().ok());
     let jobs = again.get("/v1/jobs");
     assert!(jobs.contains("\"attemptNumber\":2"), "{jobs}");
 }
@@ -229,7 +229,7 @@ fn a_log_without_a_reader_delays_no_jobs() {
     }
     demo_succeeded(&dev);
     dev.trigger();
-    within(PATIENCE, || (dev.get("/v1/jobs").matches("\"SUCCESS\"").count() == 2).then_some(()));
+    within(TIMEOUT, || (dev.get("/v1/jobs").matches("\"SUCCESS\"").count() == 2).then_some(()));
 }
 
 /// F82: no file descriptors are left.
@@ -243,20 +243,20 @@ fn the_service_survives_a_lack_of_file_descriptors() {
     let dev = Dev::start(command);
     demo_succeeded(&dev);
     let accepted = TcpStream::connect(&dev.ops).expect("connected");
-    accepted.set_read_timeout(Some(PATIENCE)).expect("set");
+    accepted.set_read_timeout(Some(TIMEOUT)).expect("set");
     let mut accepted = BufReader::new(accepted);
     assert_eq!(accept_errors(&mut accepted), "0");
     let hoarded: Vec<_> = (0..150).filter_map(|_| TcpStream::connect(&dev.ops).ok()).collect();
     assert!(hoarded.len() > 96, "the system queues connections that the process cannot accept");
-    within(PATIENCE, || (accept_errors(&mut accepted) != "0").then_some(()));
+    within(TIMEOUT, || (accept_errors(&mut accepted) != "0").then_some(()));
     drop(hoarded);
-    within(PATIENCE, || dev.get("/v1/schedules").contains("\"demo\"").then_some(()));
+    within(TIMEOUT, || dev.get("/v1/schedules").contains("\"demo\"").then_some(()));
 }
 
 #[test]
 fn a_wrong_configuration_is_reported_before_a_port_is_bound() {
     let folder = folder();
-    let wrong = complaint(folder.path(), &["serve", "--store-url", "postgres://a:b@c/d"], 2);
+    let wrong = expect_failure(folder.path(), &["serve", "--store-url", "postgres://a:b@c/d"], 2);
     assert!(wrong.contains("a cluster needs store.url = postgres://…, queue.url"), "{wrong}");
     assert!(!wrong.contains("a:b"), "{wrong}");
     assert!(!folder.path().join("punctual-data").exists());

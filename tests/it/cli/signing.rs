@@ -1,6 +1,6 @@
 //! Signing secrets.
 
-use super::{complaint, folder, result};
+use super::{expect_failure, folder, result};
 
 #[test]
 fn a_secret_is_listed_shown_and_rotated() {
@@ -23,7 +23,7 @@ fn a_secret_is_listed_shown_and_rotated() {
 
     result(path, &["signing", "rotate", "--account", "alice", "--overlap", "15m"]);
     assert!(!of("show").contains(&old), "never more than two");
-    let missing = complaint(path, &["signing", "show", "--account", "bob"], 1);
+    let missing = expect_failure(path, &["signing", "show", "--account", "bob"], 1);
     assert!(missing.contains("punctual account list"), "{missing}");
-    complaint(path, &["signing", "rotate", "--account", "alice", "--overlap", "soon"], 2);
+    expect_failure(path, &["signing", "rotate", "--account", "alice", "--overlap", "soon"], 2);
 }

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use super::{complaint, folder, punctual, result};
+use super::{expect_failure, folder, punctual, result};
 
 #[test]
 fn help_and_version() {
@@ -51,14 +51,14 @@ fn cron_lists_runs_across_a_change_of_the_clock() {
         "{text}"
     );
     assert!(lines[4].starts_with("2026-03-30T00:30:00.000Z  2026-03-30T02:30:00+02:00"), "{text}");
-    let wrong = complaint(folder.path(), &["cron", "* * * *"], 2);
+    let wrong = expect_failure(folder.path(), &["cron", "* * * *"], 2);
     assert!(wrong.contains("Invalid cron expression \"* * * *\": it has 4 fields"), "{wrong}");
-    let wrong = complaint(folder.path(), &["cron", "61 * * * *"], 2);
+    let wrong = expect_failure(folder.path(), &["cron", "61 * * * *"], 2);
     assert!(wrong.contains("minute 61: must be 0 to 59"), "{wrong}");
-    let wrong = complaint(folder.path(), &["cron", "* * * * *", "--tz", "Berlin"], 2);
+    let wrong = expect_failure(folder.path(), &["cron", "* * * * *", "--tz", "Berlin"], 2);
     assert!(wrong.contains("Invalid timezone \"Berlin\""), "{wrong}");
-    complaint(folder.path(), &["cron", "* * * * *", "-n", "0"], 2);
-    complaint(folder.path(), &["cron", "* * * * *", "--from", "tomorrow"], 2);
+    expect_failure(folder.path(), &["cron", "* * * * *", "-n", "0"], 2);
+    expect_failure(folder.path(), &["cron", "* * * * *", "--from", "tomorrow"], 2);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn openapi_is_a_document_of_the_mounted_paths() {
     assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
     let mounted = result(folder.path(), &["openapi", "--base-path", "/api"]);
     assert_ne!(mounted, text);
-    complaint(folder.path(), &["openapi", "--base-path", "api"], 2);
+    expect_failure(folder.path(), &["openapi", "--base-path", "api"], 2);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn config_shows_the_settings_in_force_and_all_mistakes() {
         assert!(shown.lines().any(|shown| shown == line), "no {line:?} in {shown}");
     }
     let arguments = ["config", "--http-listen", "x", "--rate-per-hour", "-1"];
-    let mistakes = complaint(folder.path(), &arguments, 2);
+    let mistakes = expect_failure(folder.path(), &arguments, 2);
     assert!(mistakes.starts_with("error: 2 mistakes in the configuration:\n"), "{mistakes}");
     assert!(mistakes.contains("\n  http.listen = \"x\" (--http-listen): must be"), "{mistakes}");
     assert!(mistakes.contains("\n  rate.per_hour = \"-1\" (--rate-per-hour): must"), "{mistakes}");
@@ -119,6 +119,6 @@ fn usage_errors_and_missing_services() {
         assert_eq!(done.status, Some(2), "{arguments:?}");
     }
     // Nothing listens on port 1, which is assigned to TCP multiplexing.
-    let refused = complaint(folder.path(), &["healthcheck", "--ops-listen", "127.0.0.1:1"], 1);
+    let refused = expect_failure(folder.path(), &["healthcheck", "--ops-listen", "127.0.0.1:1"], 1);
     assert!(refused.contains("no answer from 127.0.0.1:1 (ops.listen)"), "{refused}");
 }

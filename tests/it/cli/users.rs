@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::Stdio;
 
-use super::{CommandResult, complaint, folder, punctual, result};
+use super::{CommandResult, expect_failure, folder, punctual, result};
 
 fn rows(list: &str) -> Vec<Vec<&str>> {
     list.lines().skip(1).map(|row| row.split_whitespace().collect()).collect()
@@ -17,7 +17,7 @@ fn a_user_and_an_account() {
     let create = ["user", "create", "Ann@example.com", "--account", "acme"];
     let password = result(path, &create);
     assert_eq!((password.trim().len(), password.lines().count()), (24, 1));
-    let twice = complaint(path, &create, 1);
+    let twice = expect_failure(path, &create, 1);
     assert!(twice.contains("ann@example.com already"), "{twice}");
     result(path, &["user", "create", "bob@example.com"]);
     let list = result(path, &["user", "list"]);
@@ -31,7 +31,7 @@ fn a_user_and_an_account() {
         ["account", "set-role", "acme", name, "--role", role].map(str::to_owned)
     };
     let last = set("ann@example.com", "member");
-    let last = complaint(path, &last.each_ref().map(String::as_str), 1);
+    let last = expect_failure(path, &last.each_ref().map(String::as_str), 1);
     assert!(last.contains("\"acme\" would have no owner"), "{last}");
     result(path, &set("bob@example.com", "owner").each_ref().map(String::as_str));
     let members = result(path, &["account", "members", "acme"]);
@@ -39,7 +39,7 @@ fn a_user_and_an_account() {
     assert_eq!(listed, [("ann@example.com", "owner"), ("bob@example.com", "owner")]);
     let said = result(path, &["account", "remove-user", "acme", "ann@example.com"]);
     assert_eq!(said, "ann@example.com does not belong to acme\n");
-    let gone = complaint(path, &["account", "remove-user", "acme", "ann@example.com"], 1);
+    let gone = expect_failure(path, &["account", "remove-user", "acme", "ann@example.com"], 1);
     assert!(gone.contains("punctual account members"), "{gone}");
 }
 
@@ -80,11 +80,11 @@ fn a_user_is_disabled_and_gets_another_password() {
         "reset-password",
         "sign-out",
     ] {
-        let missing = complaint(path, &["user", command, "bob@example.com"], 1);
+        let missing = expect_failure(path, &["user", command, "bob@example.com"], 1);
         assert!(missing.contains("punctual user list"), "{missing}");
     }
-    complaint(path, &["user", "create", "bob"], 2);
-    complaint(path, &["user", "create", "bob@example.com", "--account", "none"], 1);
+    expect_failure(path, &["user", "create", "bob"], 2);
+    expect_failure(path, &["user", "create", "bob@example.com", "--account", "none"], 1);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn an_invitation_is_a_link() {
     let path = folder.path();
     result(path, &["account", "create", "acme"]);
     let invite = ["account", "invite", "acme", "bob@example.com", "--role", "member"];
-    let missing = complaint(path, &invite, 2);
+    let missing = expect_failure(path, &invite, 2);
     assert!(missing.contains("http.public_url"), "{missing}");
     let mut command = punctual(path, &invite);
     command.env("PUNCTUAL_HTTP_PUBLIC_URL", "https://punctual.example/");

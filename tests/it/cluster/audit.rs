@@ -14,7 +14,7 @@ use crate::harness::states::of_a_tick;
 
 const SET_UP: &str = concat!(
     "
-    CREATE TABLE audit (place bigserial PRIMARY KEY, kind text, shard integer, epoch bigint,
+    CREATE TABLE audit (number bigserial PRIMARY KEY, kind text, shard integer, epoch bigint,
                         life text, job uuid);
     CREATE FUNCTION audit_epoch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         INSERT INTO audit (kind, shard, epoch, life)
@@ -59,7 +59,7 @@ pub async fn begin(mut connection: PgConnection) {
 /// Returns the record. The writes to each shard are in order.
 pub async fn read(mut connection: PgConnection) -> Vec<Written> {
     let rows = sqlx::query(
-        "SELECT kind, shard, epoch, life FROM audit WHERE kind <> 'claim' ORDER BY place",
+        "SELECT kind, shard, epoch, life FROM audit WHERE kind <> 'claim' ORDER BY number",
     )
     .fetch_all(&mut connection)
     .await

@@ -9,11 +9,11 @@ use super::mutations::{
     LOST_TICKETS, Mutations, NO_CLAIM_CHECK, NO_EPOCH_CHECK, NO_RESCUE, NO_TICK_KEY, NO_WRITE,
 };
 use super::oracles::{formatted, names};
-use super::world::{Plan, USUAL, World};
+use super::world::{ONE_SHARD_EACH, USUAL, World, WorldConfig};
 use crate::harness::wait::live_for;
 
-const fn with(mutations: Mutations) -> Plan {
-    Plan { mutations, ..USUAL }
+const fn with(mutations: Mutations) -> WorldConfig {
+    WorldConfig { mutations, ..USUAL }
 }
 
 /// Asserts that the run violates this invariant, and that the statements could be changed.
@@ -29,8 +29,8 @@ async fn caught(world: &mut World, invariant: &str) {
 }
 
 /// Starts a world in which the leader has no executor. So all jobs start by their tickets.
-async fn with_tickets_only(plan: Plan) -> World {
-    let mut world = World::prepare(plan).await;
+async fn with_tickets_only(config: WorldConfig) -> World {
+    let mut world = World::prepare(config).await;
     let roles = ["api,scheduler,notifier", "api,executor", "api,executor"];
     for (replica, roles) in world.replicas.iter_mut().zip(roles) {
         replica.settings.push(("PUNCTUAL_ROLES", roles.to_owned()));
@@ -41,18 +41,23 @@ async fn with_tickets_only(plan: Plan) -> World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn firing_without_the_epoch_is_caught() {
-    let mut world = World::start(with(NO_EPOCH_CHECK)).await;
+    let mut world = World::start(WorldConfig { mutations: NO_EPOCH_CHECK, ..ONE_SHARD_EACH }).await;
     world.wake_a_leader_into_anothers_term().await;
     caught(&mut world, "I10").await;
 }
 
 /// The wrong statement fires schedules whose jobs may overlap and that have not changed since they
-/// were read. The leader pauses before its first batch of a minute, which can have a single schedule.
-/// So all schedules have this policy, and no users change schedules or create others.
+/// were read. The leader pauses before its first batch of a minute, which can have a single
+/// schedule. So all schedules have this policy, and no users change schedules or create others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_without_the_key_of_their_tick_are_caught() {
-    let plan = Plan { overlap_policy: Some("allow"), users: 0, ..with(NO_TICK_KEY) };
-    let mut world = World::start(plan).await;
+    let mut world = World::start(WorldConfig {
+        overlap_policy: Some("allow"),
+        users: 0,
+        mutations: NO_TICK_KEY,
+        ..ONE_SHARD_EACH
+    })
+    .await;
     world.wake_a_leader_after_another_has_fired().await;
     caught(&mut world, "I2").await;
 }
@@ -66,7 +71,7 @@ async fn answering_without_the_write_is_caught() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_tickets_are_caught() {
-    let slower = Plan { factor: 6, users: 0, ..with(LOST_TICKETS) };
+    let slower = WorldConfig { factor: 6, users: 0, ..with(LOST_TICKETS) };
     let mut world = with_tickets_only(slower).await;
     world.minutes(1.0).await;
     world.calm = true;
@@ -77,7 +82,7 @@ async fn lost_tickets_are_caught() {
 /// With the right statements, the checks of the last test find nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_start_promptly_by_their_tickets() {
-    let mut world = with_tickets_only(Plan { factor: 6, ..USUAL }).await;
+    let mut world = with_tickets_only(WorldConfig { factor: 6, ..USUAL }).await;
     world.minutes(1.0).await;
     world.calm = true;
     world.prompt = true;
@@ -94,7 +99,7 @@ async fn outcomes_without_a_claim_are_caught() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_job_rescuer_is_caught() {
-    let mut world = World::start(Plan { users: 0, ..with(NO_RESCUE) }).await;
+    let mut world = World::start(WorldConfig { users: 0, ..with(NO_RESCUE) }).await;
     let leader = world.leader_of(0).await;
     world.begin_fault();
     world.replicas[leader].at(FaultPoint::AfterFire, "die");

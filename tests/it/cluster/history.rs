@@ -27,8 +27,8 @@ pub struct History {
     /// The times of faults, and of their possible effects.
     pub faults: Vec<FaultPeriod>,
     /// The resource usage of the replicas that lived through the run, before and after.
-    pub uses: Vec<Use>,
-    /// The responses to a stranger.
+    pub resource_usage: Vec<ResourceUsage>,
+    /// The responses to calls on objects of another account.
     pub probes: Vec<Probe>,
     /// The schedules that alert about the ends of their jobs, and the time since when they do.
     pub alerting: Vec<String>,
@@ -64,7 +64,7 @@ pub struct Alert {
 /// A call of the API.
 #[derive(Clone, Debug)]
 pub struct Call {
-    pub what: What,
+    pub operation: ApiOperation,
     pub begun_at: i64,
     pub ended_at: i64,
     pub answer: Answer,
@@ -72,9 +72,9 @@ pub struct Call {
     pub account: usize,
 }
 
-/// The request of a call.
+/// The operation that a call requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ApiOperation {
     /// Creates schedules that tick every `minutes` minutes (0: never during a test), all or none.
     Create {
         names: Vec<String>,
@@ -214,7 +214,7 @@ pub struct FaultPeriod {
 
 /// The usage of a resource by a replica, before and after the run.
 #[derive(Clone, Debug)]
-pub struct Use {
+pub struct ResourceUsage {
     pub what: String,
     pub before: u64,
     pub after: u64,

@@ -9,19 +9,19 @@ use std::time::Duration;
 use punctual::runtime::Random;
 use serde_json::{Value, json};
 
-use super::history::{Answer, Call, Job, Probe, What};
+use super::history::{Answer, ApiOperation, Call, Job, Probe};
 use super::lapse::machine;
 use super::read;
-use super::replica::Doors;
+use super::replica::Addresses;
 use crate::harness::client::{ApiClient, Reply, schedule};
 use crate::harness::wait::live_for;
 
 /// The timeout of a user's call.
-const PATIENCE: Duration = Duration::from_secs(6);
+const TIMEOUT: Duration = Duration::from_secs(6);
 
 const JOB: &str = "/v1/jobs/{}";
-/// The calls of a stranger, with their bodies.
-const PRIED: [(&str, &str, Option<&str>); 8] = [
+/// The calls on objects of another account, with their bodies.
+const FOREIGN_CALLS: [(&str, &str, Option<&str>); 8] = [
     ("GET", "/v1/schedules/{}", None),
     ("POST", "/v1/schedules/{}/trigger", None),
     ("PATCH", "/v1/schedules/{}", Some(r#"{"name":"mine"}"#)),
@@ -34,7 +34,7 @@ const PRIED: [(&str, &str, Option<&str>); 8] = [
 
 /// The record of the users.
 #[derive(Default)]
-pub struct Tape {
+pub struct Recording {
     pub calls: Vec<Call>,
     pub seen: Vec<Job>,
     pub probes: Vec<Probe>,
@@ -43,34 +43,34 @@ pub struct Tape {
 /// The users of all accounts. They know every replica. Clones share their state.
 #[derive(Clone)]
 pub struct Users {
-    pub doors: Doors,
+    pub addresses: Addresses,
     /// An API key of each account.
     pub keys: Vec<String>,
-    pub tape: Arc<Mutex<Tape>>,
+    pub recording: Arc<Mutex<Recording>>,
     pub random: Random,
     names: Arc<AtomicUsize>,
-    gone: Arc<AtomicBool>,
+    stopped: Arc<AtomicBool>,
 }
 
 impl Users {
-    pub fn new(doors: Doors, keys: Vec<String>, random: Random) -> Self {
+    pub fn new(addresses: Addresses, keys: Vec<String>, random: Random) -> Self {
         Self {
-            doors,
+            addresses,
             keys,
-            tape: Arc::default(),
+            recording: Arc::default(),
             random,
             names: Arc::default(),
-            gone: Arc::default(),
+            stopped: Arc::default(),
         }
     }
 
-    fn tape(&self) -> std::sync::MutexGuard<'_, Tape> {
-        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    fn recording(&self) -> std::sync::MutexGuard<'_, Recording> {
+        self.recording.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the record and clears it.
-    pub fn take_tape(&self) -> Tape {
-        std::mem::take(&mut *self.tape())
+    pub fn take_recording(&self) -> Recording {
+        std::mem::take(&mut *self.recording())
     }
 
     /// Returns a new name for a schedule.
@@ -84,45 +84,46 @@ impl Users {
     }
 
     /// Returns a random replica among those that are known to run.
-    pub fn door(&self) -> Option<SocketAddr> {
-        let doors = self.doors.open();
-        (!doors.is_empty()).then(|| doors[self.below(doors.len())])
+    pub fn address(&self) -> Option<SocketAddr> {
+        let addresses = self.addresses.open();
+        (!addresses.is_empty()).then(|| addresses[self.below(addresses.len())])
     }
 
     /// Makes a call of an account to a replica. Returns `None` without a response in time.
     pub async fn call(
         &self,
-        door: SocketAddr,
+        address: SocketAddr,
         account: usize,
         (method, path): (&str, &str),
         body: Option<&Value>,
     ) -> Option<Reply> {
-        let api = ApiClient::new(door, &self.keys[account]);
+        let api = ApiClient::new(address, &self.keys[account]);
         let call = api.call(method, path, body);
-        tokio::time::timeout(PATIENCE, call).await.ok()?.ok()
+        tokio::time::timeout(TIMEOUT, call).await.ok()?.ok()
     }
 
     /// Makes and records a call of an account to a replica.
     pub async fn ask_at(
         &self,
-        door: SocketAddr,
+        address: SocketAddr,
         account: usize,
-        what: What,
+        operation: ApiOperation,
         body: Option<&Value>,
     ) -> Answer {
         let begun_at = machine();
-        let (method, path) = request(&what);
-        let reply = self.call(door, account, (method, &path), body).await;
+        let (method, path) = request(&operation);
+        let reply = self.call(address, account, (method, &path), body).await;
         let answer = reply.map_or(Answer::Lost, |reply| answer(&reply));
-        let call = Call { what, begun_at, ended_at: machine(), answer: answer.clone(), account };
-        self.tape().calls.push(call);
+        let call =
+            Call { operation, begun_at, ended_at: machine(), answer: answer.clone(), account };
+        self.recording().calls.push(call);
         answer
     }
 
     /// Makes and records a call of the first account to any replica.
-    pub async fn ask(&self, what: What, body: Option<&Value>) -> Answer {
-        match self.door() {
-            Some(door) => self.ask_at(door, 0, what, body).await,
+    pub async fn ask(&self, operation: ApiOperation, body: Option<&Value>) -> Answer {
+        match self.address() {
+            Some(address) => self.ask_at(address, 0, operation, body).await,
             None => Answer::Lost,
         }
     }
@@ -131,9 +132,9 @@ impl Users {
     pub async fn create(&self, account: usize, minutes: i64, batch: Vec<Value>) -> Vec<String> {
         let name = |one: &Value| one["name"].as_str().expect("a name").to_owned();
         let names = batch.iter().map(name).collect();
-        let door = self.door().expect("a replica");
-        let what = What::Create { names, minutes };
-        match self.ask_at(door, account, what, Some(&batch.into())).await {
+        let address = self.address().expect("a replica");
+        let operation = ApiOperation::Create { names, minutes };
+        match self.ask_at(address, account, operation, Some(&batch.into())).await {
             Answer::Done(ids) => ids,
             other => panic!("not created: {other:?}"),
         }
@@ -141,10 +142,10 @@ impl Users {
 
     /// Triggers a schedule at one replica and reads the job at another.
     async fn trigger(&self, schedule: &str) {
-        let what = What::Trigger { schedule: schedule.to_owned() };
-        if let Answer::Done(ids) = self.ask(what, None).await {
+        let operation = ApiOperation::Trigger { schedule: schedule.to_owned() };
+        if let Answer::Done(ids) = self.ask(operation, None).await {
             for job in ids {
-                self.ask(What::Read { job }, None).await;
+                self.ask(ApiOperation::Read { job }, None).await;
             }
         }
     }
@@ -153,59 +154,60 @@ impl Users {
     async fn create_one(&self) {
         let name = self.name();
         let body = json!([schedule("http://example.com/", json!({ "name": name }))]);
-        self.ask(What::Create { names: vec![name], minutes: 0 }, Some(&body)).await;
+        self.ask(ApiOperation::Create { names: vec![name], minutes: 0 }, Some(&body)).await;
     }
 
     /// Reads or changes an object of the first account as the second account, and does the same
     /// with an unknown object.
-    async fn pry(&self, schedule: &str) {
-        let Some(door) = self.door() else { return };
-        let (method, path, body) = PRIED[self.below(PRIED.len())];
-        let job = self.tape().seen.last().map(|job| job.id.clone());
+    async fn probe_foreign_objects(&self, schedule: &str) {
+        let Some(address) = self.address() else { return };
+        let (method, path, body) = FOREIGN_CALLS[self.below(FOREIGN_CALLS.len())];
+        let job = self.recording().seen.last().map(|job| job.id.clone());
         let id = job.as_deref().filter(|_| path == JOB).unwrap_or(schedule);
         let body = body.map(|body| serde_json::from_str(body).expect("JSON"));
         let ask = async |id: &str| {
-            let reply = self.call(door, 1, (method, &path.replace("{}", id)), body.as_ref()).await;
+            let reply =
+                self.call(address, 1, (method, &path.replace("{}", id)), body.as_ref()).await;
             reply.map_or((0, String::new()), |reply| (reply.status, reply.body.to_string()))
         };
         let unknown = format!("{}ZZZZZZ", &id[..id.len() - 6]);
         let what = format!("{method} {path}");
         let probe = Probe { what, of_other: ask(id).await, of_unknown: ask(&unknown).await };
-        self.tape().probes.push(probe);
+        self.recording().probes.push(probe);
     }
 
     /// Records the newest finished jobs.
     pub async fn look(&self) {
-        let Some(door) = self.door() else { return };
-        let reply = self.call(door, 0, ("GET", "/v1/jobs?pageSize=100"), None).await;
+        let Some(address) = self.address() else { return };
+        let reply = self.call(address, 0, ("GET", "/v1/jobs?pageSize=100"), None).await;
         let Some(reply) = reply.filter(|reply| reply.status == 200) else { return };
         let jobs = reply.body["data"]["jobs"].as_array().expect("jobs").iter();
         let jobs = jobs.map(|job| read::job(job, 0));
-        self.tape().seen.extend(jobs.filter(Job::is_final));
+        self.recording().seen.extend(jobs.filter(Job::is_final));
     }
 
     /// Records all finished jobs.
     pub async fn look_at_all(&self) {
-        let door = self.door().expect("a replica");
-        let jobs = ApiClient::new(door, &self.keys[0]).jobs("").await;
+        let address = self.address().expect("a replica");
+        let jobs = ApiClient::new(address, &self.keys[0]).jobs("").await;
         let seen = jobs.iter().map(|job| read::job(job, 0)).filter(Job::is_final);
-        self.tape().seen.extend(seen);
+        self.recording().seen.extend(seen);
     }
 
     /// Lets all users finish their current calls and start no more.
-    pub fn go_home(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+    pub fn stop_users(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Runs one user until all users go home.
-    pub async fn live(self, schedules: Arc<Vec<String>>) {
-        while !self.gone.load(Ordering::Relaxed) {
+    /// Runs one user until `stop_users` is called.
+    pub async fn run_user(self, schedules: Arc<Vec<String>>) {
+        while !self.stopped.load(Ordering::Relaxed) {
             let pause = 0.1 + 0.3 * self.random.unit();
             live_for(Duration::from_secs_f64(pause)).await;
             let any = &schedules[self.below(schedules.len())];
             match self.below(10) {
                 0 => self.create_one().await,
-                1 => self.pry(any).await,
+                1 => self.probe_foreign_objects(any).await,
                 2 => self.look().await,
                 _ => self.trigger(any).await,
             }
@@ -213,14 +215,18 @@ impl Users {
     }
 }
 
-fn request(what: &What) -> (&'static str, String) {
-    match what {
-        What::Create { .. } | What::Other => ("POST", "/v1/schedules/bulk".to_owned()),
-        What::Trigger { schedule } => ("POST", format!("/v1/schedules/{schedule}/trigger")),
-        What::Switch { schedule, .. } => ("PATCH", format!("/v1/schedules/{schedule}/toggle")),
-        What::Change { schedule, .. } => ("PATCH", format!("/v1/schedules/{schedule}")),
-        What::Delete { schedule } => ("DELETE", format!("/v1/schedules/{schedule}")),
-        What::Read { job } => ("GET", format!("/v1/jobs/{job}")),
+fn request(operation: &ApiOperation) -> (&'static str, String) {
+    match operation {
+        ApiOperation::Create { .. } | ApiOperation::Other => {
+            ("POST", "/v1/schedules/bulk".to_owned())
+        }
+        ApiOperation::Trigger { schedule } => ("POST", format!("/v1/schedules/{schedule}/trigger")),
+        ApiOperation::Switch { schedule, .. } => {
+            ("PATCH", format!("/v1/schedules/{schedule}/toggle"))
+        }
+        ApiOperation::Change { schedule, .. } => ("PATCH", format!("/v1/schedules/{schedule}")),
+        ApiOperation::Delete { schedule } => ("DELETE", format!("/v1/schedules/{schedule}")),
+        ApiOperation::Read { job } => ("GET", format!("/v1/jobs/{job}")),
     }
 }
 
@@ -241,16 +247,16 @@ pub fn kinds(users: &Users, url: &str, count: usize, minutes: i64) -> Vec<Value>
     const PATHS: [&str; 5] = ["/ok", "/slow/60", "/seq/500,200", "/ok", "/seq/0,200"];
     const OVERLAP: [&str; 5] = ["allow", "allow", "skip", "allow", "queue_one"];
     const CATCH_UP: [&str; 3] = ["last", "all", "skip"];
-    let one = |place: usize| {
+    let one = |index: usize| {
         let fields = json!({
             "name": users.name(),
             "cronExpression": format!("*/{minutes} * * * *"),
             "maxRetries": 3,
-            "overlapPolicy": OVERLAP[place / 5 % 5],
-            "catchUpPolicy": CATCH_UP[place % 3],
-            "body": format!("{place}"),
+            "overlapPolicy": OVERLAP[index / 5 % 5],
+            "catchUpPolicy": CATCH_UP[index % 3],
+            "body": format!("{index}"),
         });
-        schedule(&format!("{url}{}/{place}", PATHS[place % 5]), fields)
+        schedule(&format!("{url}{}/{index}", PATHS[index % 5]), fields)
     };
     (0..count).map(one).collect()
 }

@@ -7,18 +7,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::replica::Replica;
-use super::world::{Plan, USUAL, World};
+use super::world::{USUAL, World, WorldConfig};
 use crate::harness::wait::within;
 
 const ETCD_AWAY: &str =
-    "etcd is away: this replica keeps leading its shards, by the store (cluster.url)";
-const ETCD_BACK: &str = "etcd assigns the leaders of the shards";
-const QUEUE_AWAY: &str = "the queue is away: ticks go on from the store (queue.url)";
-const QUEUE_BACK: &str = "the queue is back, rebuilding due indexes";
+    "etcd unreachable, keeping the led shards; the store's epochs decide (cluster.url)";
+const ETCD_BACK: &str = "etcd reachable, etcd assigns the shard leaders";
+const QUEUE_AWAY: &str = "queue unreachable, firing from the store (queue.url)";
+const QUEUE_BACK: &str = "queue reachable again, rebuilding due indexes";
 
 /// The lease in etcd lasts 10 s, so that a busy machine does not renew it too late. The loss of a
 /// lease would change the mode, too.
-const PLAN: Plan = Plan {
+const CONFIG: WorldConfig = WorldConfig {
     etcd_members: 1,
     schedules: 12,
     users: 0,
@@ -41,7 +41,7 @@ fn log_counts(replica: &Replica) -> [usize; 4] {
 impl World {
     /// Waits until every replica has logged each message as often as `counts` says.
     async fn have_logged(&self, what: &str, counts: [usize; 4]) {
-        within(LOG_LIMIT, what, async || {
+        within(LOG_LIMIT, &format!("the logs show that {what}"), async || {
             self.replicas.iter().all(|replica| log_counts(replica) == counts).then_some(())
         })
         .await;
@@ -50,7 +50,7 @@ impl World {
     /// Waits until `punctual cluster` shows that all replicas work without these servers.
     async fn shows_all_without(&self, servers: Value) {
         let settings = self.stores.settings(&self.replicas[0].links, "command");
-        within(LOG_LIMIT, &format!("all work without {servers}"), async || {
+        within(LOG_LIMIT, &format!("all replicas work without {servers}"), async || {
             let mut command = self.installation.command(&["cluster", "--json"]);
             command.envs(settings.iter().map(|(name, value)| (name, value)));
             let output = command.stdout(Stdio::piped()).output().expect("it runs");
@@ -65,21 +65,21 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_change_of_mode_is_reported_once() {
-    let mut world = World::start(PLAN).await;
+    let mut world = World::start(CONFIG).await;
     world.have_logged("all is well", [0, 1, 0, 0]).await;
     world.shows_all_without(json!([])).await;
     world.stores.etcd.as_mut().expect("the test's own etcd").kill(0);
-    world.have_logged("etcd is away", [1, 1, 0, 0]).await;
+    world.have_logged("etcd is unreachable", [1, 1, 0, 0]).await;
     world.shows_all_without(json!(["cluster"])).await;
     let etcd = world.stores.etcd.as_mut().expect("the test's own etcd");
     etcd.restart(0);
     etcd.ready().await;
-    world.have_logged("etcd is back", [1, 2, 0, 0]).await;
+    world.have_logged("etcd is reachable again", [1, 2, 0, 0]).await;
     world.stores.redis.kill();
-    world.have_logged("the queue is away", [1, 2, 1, 0]).await;
+    world.have_logged("the queue is unreachable", [1, 2, 1, 0]).await;
     world.shows_all_without(json!(["queue"])).await;
     world.stores.redis.restart().await;
-    world.have_logged("the queue is back", [1, 2, 1, 1]).await;
+    world.have_logged("the queue is reachable again", [1, 2, 1, 1]).await;
     world.shows_all_without(json!([])).await;
     // Ticks, rescues and renewals continue and log no further message.
     world.minutes(2.0).await;

@@ -8,10 +8,10 @@ use sqlx::{Connection, PgConnection, Postgres, Transaction};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::history::{Answer, What};
+use super::history::{Answer, ApiOperation};
 use super::load::Users;
-use super::stores::{Store, To};
-use super::world::{A_MINUTE, AWAY, Plan, USUAL, World};
+use super::stores::{ServerKind, Store};
+use super::world::{LONG_OUTAGE, MINUTE_OUTAGE, USUAL, World, WorldConfig};
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::link::Mood;
 use crate::harness::postgres::{PostgresServer, Stop};
@@ -27,7 +27,7 @@ const EXECUTORS_COMMITS: i64 = 3;
 const FIRES: &str = "CROSS JOIN (SELECT ($15::uuid IS NOT NULL)";
 /// A text that only the claiming statement contains.
 const CLAIMS: &str = "attempt_number = attempt_number + 1";
-const OWN: Plan = Plan { own_store: true, ..USUAL };
+const OWN: WorldConfig = WorldConfig { own_store: true, ..USUAL };
 
 impl World {
     fn postgres(&mut self) -> &mut PostgresServer {
@@ -75,7 +75,7 @@ impl World {
             for replica in &self.replicas {
                 replica.links.store.lose_answer_to(text);
             }
-            until("answers are lost", async || {
+            until("each replica has lost a response of the store", async || {
                 self.replicas.iter().all(|replica| !replica.links.store.is_to_lose()).then_some(())
             })
             .await;
@@ -101,7 +101,7 @@ async fn commits_whose_answers_are_lost_are_not_done_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn firings_and_claims_whose_answers_are_lost_cost_no_attempt() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
-    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    let mut world = World::start(WorldConfig { settings, ..USUAL }).await;
     world.begin_fault();
     for text in [FIRES, CLAIMS] {
         world.lose_answers_to(text, 2).await;
@@ -146,14 +146,16 @@ async fn waiting_executors(store: &mut PgConnection) -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_jobs_of_a_locked_schedule_delay_no_other() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
-    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    let mut world = World::start(WorldConfig { settings, ..USUAL }).await;
     world.calm = true;
     // The simulated users do not touch this schedule.
     let batch = super::load::kinds(&world.users, &world.target.url(""), 1, 1);
     let locked = world.users.create(0, 1, batch).await.remove(0);
     world.held_up.push(locked.clone());
-    let (mut other, mut beside) =
-        (world.stores.store.beside().await, world.stores.store.beside().await);
+    let (mut other, mut other_session) = (
+        world.stores.store.second_connection().await,
+        world.stores.store.second_connection().await,
+    );
     let mut lock = other.begin().await.expect("begun");
     let held = sqlx::query("SELECT FROM schedule_state WHERE schedule_id = $1 FOR UPDATE")
         .bind(uuid(locked.parse().expect("an id")))
@@ -164,19 +166,19 @@ async fn two_hundred_jobs_of_a_locked_schedule_delay_no_other() {
     world.fires_on(Duration::from_secs(2));
     let (mut jobs, mut most) = (BTreeSet::new(), 0);
     while jobs.len() < 200 {
-        let what = What::Trigger { schedule: locked.clone() };
-        if let Answer::Done(ids) = world.users.ask(what, None).await {
+        let operation = ApiOperation::Trigger { schedule: locked.clone() };
+        if let Answer::Done(ids) = world.users.ask(operation, None).await {
             jobs.extend(ids);
         }
-        most = most.max(waiting_executors(&mut beside).await);
+        most = most.max(waiting_executors(&mut other_session).await);
     }
-    until("all jobs are sent", async || {
-        jobs.iter().all(|job| !world.target.hits_of(job).is_empty()).then_some(())
+    until("all triggered jobs are sent", async || {
+        jobs.is_subset(&world.target.jobs()).then_some(())
     })
     .await;
     for _ in 0..80 {
         live_for(Duration::from_millis(100)).await;
-        most = most.max(waiting_executors(&mut beside).await);
+        most = most.max(waiting_executors(&mut other_session).await);
     }
     println!("{most} connections of executors waited at once");
     assert!(most <= 3 * EXECUTORS_COMMITS, "{most}");
@@ -193,7 +195,7 @@ async fn two_hundred_jobs_of_a_locked_schedule_delay_no_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locked_states_and_jobs_delay_no_other_account() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "6")];
-    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    let mut world = World::start(WorldConfig { settings, ..USUAL }).await;
     world.calm = true;
     let url = world.target.url("");
     let batch = super::load::kinds(&world.users, &url, 1, 1);
@@ -202,7 +204,7 @@ async fn locked_states_and_jobs_delay_no_other_account() {
     let (runs, ends) = (world.hanging(6, &[3]).await, world.hanging(6, &[3]).await);
     let one = runs.first().expect("six").parse().expect("an id");
     let of_ends: punctual::domain::JobId = ends.first().expect("six").parse().expect("an id");
-    let mut other = world.stores.store.beside().await;
+    let mut other = world.stores.store.second_connection().await;
     let mut lock = other.begin().await.expect("begun");
     for (rows, id) in [
         ("schedule_state WHERE schedule_id = $1", uuid(ticks.parse().expect("an id"))),
@@ -226,7 +228,7 @@ async fn locked_states_and_jobs_delay_no_other_account() {
             " AND schedule_id = (SELECT schedule_id FROM runs WHERE id = $1)"
         ))
         .bind(uuid_of_job(one))
-        .fetch_one(&mut world.stores.store.beside().await)
+        .fetch_one(&mut world.stores.store.second_connection().await)
         .await
         .expect("counted");
         (left == 1).then_some(())
@@ -252,20 +254,20 @@ async fn two_hundred_waiting_users_delay_no_tick_and_no_job() {
     let fields = json!({ "name": world.users.name() });
     let one = schedule("http://example.com/", fields);
     let wanted = world.users.create(0, 0, vec![one]).await.remove(0);
-    let mut other = world.stores.store.beside().await;
+    let mut other = world.stores.store.second_connection().await;
     let lock = lock(&mut other, &wanted).await;
     world.begin_fault();
-    let until_then = Instant::now() + AWAY;
+    let until_then = Instant::now() + LONG_OUTAGE;
     let waiting =
         (0..200).map(|_| tokio::spawn(insist(world.users.clone(), wanted.clone(), until_then)));
     let waiting: Vec<_> = waiting.collect();
-    let mut beside = world.stores.store.beside().await;
+    let mut other_session = world.stores.store.second_connection().await;
     until("all connections of users wait for the lock", async || {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
              AND datname = current_database() AND application_name = 'punctual api'",
         )
-        .fetch_one(&mut beside)
+        .fetch_one(&mut other_session)
         .await
         .expect("asked");
         (waiting == 3 * API_CONNECTIONS).then_some(())
@@ -293,7 +295,7 @@ async fn insist(users: Users, schedule: String, end: Instant) -> usize {
     let path = format!("/v1/schedules/{schedule}");
     let mut refused = 0;
     while Instant::now() < end {
-        let api = ApiClient::new(users.door().expect("a replica"), &users.keys[0]);
+        let api = ApiClient::new(users.address().expect("a replica"), &users.keys[0]);
         let asked = Instant::now();
         let reply = api.call("DELETE", &path, None).await;
         let reply = reply.expect("an answer");
@@ -314,13 +316,13 @@ fn uuid_of_job(id: punctual::domain::JobId) -> sqlx::types::Uuid {
 async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
     let mut world = World::start(USUAL).await;
     world.begin_fault();
-    world.replicas[1].links.set(To::Store, Mood::Silent);
-    live_for(AWAY).await;
-    world.replicas[1].links.set(To::Store, Mood::Open);
+    world.replicas[1].links.set(ServerKind::Store, Mood::Silent);
+    live_for(LONG_OUTAGE).await;
+    world.replicas[1].links.set(ServerKind::Store, Mood::Open);
     world.end_fault();
     world.all_ready(Duration::from_secs(15)).await;
     world.minutes(1.0).await;
-    silent_to_all(&mut world, AWAY).await;
+    silent_to_all(&mut world, LONG_OUTAGE).await;
     world.holds().await;
 }
 
@@ -328,17 +330,17 @@ async fn a_store_that_falls_silent_is_used_again_when_it_speaks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_silent_for_a_minute_is_used_again_when_it_speaks() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
-    let mut world = World::start(Plan { settings, ..USUAL }).await;
-    silent_to_all(&mut world, A_MINUTE).await;
+    let mut world = World::start(WorldConfig { settings, ..USUAL }).await;
+    silent_to_all(&mut world, MINUTE_OUTAGE).await;
     world.holds().await;
 }
 
 /// Makes the store silent to all replicas for `span`, and waits until they are ready again.
 async fn silent_to_all(world: &mut World, span: Duration) {
     world.begin_fault();
-    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Silent));
+    world.replicas.iter().for_each(|replica| replica.links.set(ServerKind::Store, Mood::Silent));
     live_for(span).await;
-    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
+    world.replicas.iter().for_each(|replica| replica.links.set(ServerKind::Store, Mood::Open));
     world.end_fault();
     world.all_ready(Duration::from_secs(15)).await;
     world.minutes(1.5).await;
@@ -348,19 +350,19 @@ async fn silent_to_all(world: &mut World, span: Duration) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outcomes_outlive_an_outage_of_the_store() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
-    let mut world = World::start(Plan { schedules: 30, settings, ..USUAL }).await;
+    let mut world = World::start(WorldConfig { schedules: 30, settings, ..USUAL }).await;
     let jobs = world.hanging(9, &[3]).await;
     world.begin_fault();
-    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Cut));
+    world.replicas.iter().for_each(|replica| replica.links.set(ServerKind::Store, Mood::Cut));
     world.target.release();
-    until("all requests are answered", async || {
+    until("the target has answered the requests of all jobs", async || {
         let hits = world.target.hits();
         let mut own = hits.iter().filter(|hit| jobs.contains(&hit.job));
         own.all(|hit| hit.answered == Some(200)).then_some(())
     })
     .await;
     live_for(Duration::from_secs(4)).await;
-    world.replicas.iter().for_each(|replica| replica.links.set(To::Store, Mood::Open));
+    world.replicas.iter().for_each(|replica| replica.links.set(ServerKind::Store, Mood::Open));
     world.end_fault();
     world.minutes(1.0).await;
     let history = world.holds().await;
@@ -372,14 +374,14 @@ async fn outcomes_outlive_an_outage_of_the_store() {
 /// F35.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_who_disconnect_leave_nothing_behind() {
-    let mut world = World::start(Plan { schedules: 30, ..USUAL }).await;
+    let mut world = World::start(WorldConfig { schedules: 30, ..USUAL }).await;
     let batch: Vec<_> = (0..20)
         .map(|_| schedule("http://example.com/", json!({ "name": "left behind" })))
         .collect();
     let body = serde_json::Value::from(batch).to_string();
-    for place in 0..1_000 {
-        let Some(door) = world.users.door() else { continue };
-        let mut stream = TcpStream::connect(door).await.expect("it listens");
+    for index in 0..1_000 {
+        let Some(address) = world.users.address() else { continue };
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
         let head = format!(
             "POST /v1/schedules/bulk HTTP/1.1\r\nhost: test\r\nx-api-key: {}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -388,9 +390,9 @@ async fn users_who_disconnect_leave_nothing_behind() {
         );
         stream.write_all(head.as_bytes()).await.expect("sent");
         // A third of the clients disconnect in the middle of the request, the others after it.
-        let said = if place % 3 == 0 { body.len() / 2 } else { body.len() };
+        let said = if index % 3 == 0 { body.len() / 2 } else { body.len() };
         stream.write_all(&body.as_bytes()[..said]).await.expect("sent");
-        if place % 3 == 1 {
+        if index % 3 == 1 {
             live_for(Duration::from_secs_f64(0.03 * world.users.random.unit())).await;
         }
     }
@@ -398,6 +400,6 @@ async fn users_who_disconnect_leave_nothing_behind() {
     let history = world.holds().await;
     let whole = history.schedules.iter().filter(|schedule| schedule.name == "left behind").count();
     assert_eq!(whole % 20, 0, "all of a batch or nothing");
-    let answered = world.users.ask(What::Other, Some(&json!([]))).await;
+    let answered = world.users.ask(ApiOperation::Other, Some(&json!([]))).await;
     assert!(matches!(answered, Answer::Refused { status: 400, .. }));
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::world::{Plan, REPLACED, USUAL, World};
+use super::world::{TAKEOVER_BOUND, USUAL, World, WorldConfig};
 use crate::harness::wait::live_for;
 
 /// The duration of the run.
@@ -10,8 +10,8 @@ const LONG: Duration = Duration::from_secs(190);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_minutes_with_a_crash_every_half_minute() {
-    let mut world = World::start(Plan { factor: 1, schedules: 120, ..USUAL }).await;
-    world.fires_on(REPLACED);
+    let mut world = World::start(WorldConfig { factor: 1, schedules: 120, ..USUAL }).await;
+    world.fires_on(TAKEOVER_BOUND);
     let begun = Instant::now();
     let mut deaths = 0;
     while begun.elapsed() < LONG {
@@ -20,7 +20,7 @@ async fn real_minutes_with_a_crash_every_half_minute() {
             world.part_of_minute(0.999 + 0.002 * world.users.random.unit()).await;
         }
         let victim = world.users.below(world.replicas.len());
-        world.outlives(victim).await;
+        world.kill_and_replace(victim).await;
         deaths += 1;
         live_for(Duration::from_secs(20)).await;
     }

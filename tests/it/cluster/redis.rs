@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::cmd;
 
-use super::stores::To;
-use super::world::{A_MINUTE, Plan, USUAL, World};
+use super::stores::ServerKind;
+use super::world::{MINUTE_OUTAGE, USUAL, World, WorldConfig};
 use crate::harness::link::Mood;
 use crate::harness::wait::live_for;
 
@@ -15,7 +15,7 @@ const GOES_ON: Duration = Duration::from_secs(2);
 
 impl World {
     fn all_links(&self, mood: Mood) {
-        self.replicas.iter().for_each(|replica| replica.links.set(To::Redis, mood));
+        self.replicas.iter().for_each(|replica| replica.links.set(ServerKind::Redis, mood));
     }
 }
 
@@ -57,10 +57,10 @@ async fn a_queue_that_lost_the_last_writes_doubles_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ticks_and_calls_continue_without_the_queue() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
-    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    let mut world = World::start(WorldConfig { settings, ..USUAL }).await;
     world.fires_on(GOES_ON);
     world.stores.redis.kill();
-    live_for(A_MINUTE).await;
+    live_for(MINUTE_OUTAGE).await;
     world.stores.redis.restart().await;
     world.minutes(2.0).await;
     world.holds().await;
@@ -70,10 +70,10 @@ async fn ticks_and_calls_continue_without_the_queue() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ticks_continue_while_the_queue_is_silent() {
     let settings = &[("PUNCTUAL_EXECUTOR_CLAIM_SECONDS", "30")];
-    let mut world = World::start(Plan { settings, ..USUAL }).await;
+    let mut world = World::start(WorldConfig { settings, ..USUAL }).await;
     world.fires_on(GOES_ON);
     world.all_links(Mood::Silent);
-    live_for(A_MINUTE / 2).await;
+    live_for(MINUTE_OUTAGE / 2).await;
     world.all_links(Mood::Open);
     world.minutes(2.0).await;
     world.holds().await;

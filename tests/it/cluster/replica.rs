@@ -17,28 +17,28 @@ use crate::harness::wait::until;
 
 /// The API addresses of the replicas. `None` while a replica does not run.
 #[derive(Clone, Default)]
-pub struct Doors(Arc<Mutex<Vec<Option<SocketAddr>>>>);
+pub struct Addresses(Arc<Mutex<Vec<Option<SocketAddr>>>>);
 
-impl Doors {
-    pub fn set(&self, replica: usize, door: Option<SocketAddr>) {
-        let mut doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let length = doors.len().max(replica + 1);
-        doors.resize(length, None);
-        doors[replica] = door;
+impl Addresses {
+    pub fn set(&self, replica: usize, address: Option<SocketAddr>) {
+        let mut addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = addresses.len().max(replica + 1);
+        addresses.resize(length, None);
+        addresses[replica] = address;
     }
 
     /// Returns the addresses of the running replicas.
     pub fn open(&self) -> Vec<SocketAddr> {
-        let doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        doors.iter().flatten().copied().collect()
+        let addresses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        addresses.iter().flatten().copied().collect()
     }
 }
 
 /// A replica.
 pub struct Replica {
-    pub place: usize,
+    pub index: usize,
     pub links: Links,
-    doors: Doors,
+    addresses: Addresses,
     faults: TempDir,
     /// The settings of all its processes.
     pub settings: Vec<(&'static str, String)>,
@@ -47,19 +47,19 @@ pub struct Replica {
 }
 
 impl Replica {
-    pub fn new(place: usize, links: Links, doors: Doors) -> Self {
+    pub fn new(index: usize, links: Links, addresses: Addresses) -> Self {
         let faults = tempfile::tempdir().expect("a folder");
-        Self { place, links, doors, faults, settings: Vec::new(), starts: 0, server: None }
+        Self { index, links, addresses, faults, settings: Vec::new(), starts: 0, server: None }
     }
 
     /// Returns the name of the current process.
     pub fn process_name(&self) -> String {
-        format!("{}.{}", self.place, self.starts)
+        format!("{}.{}", self.index, self.starts)
     }
 
     /// Returns the name of the next process.
-    pub fn next_life(&self) -> String {
-        format!("{}.{}", self.place, self.starts + 1)
+    pub fn next_process_name(&self) -> String {
+        format!("{}.{}", self.index, self.starts + 1)
     }
 
     /// Starts the replica without waiting for it.
@@ -76,7 +76,7 @@ impl Replica {
     pub async fn ready(&mut self) {
         let server = self.server.as_mut().expect("it runs");
         server.ready().await;
-        self.doors.set(self.place, server.public());
+        self.addresses.set(self.index, server.public());
     }
 
     /// Returns the running process.
@@ -86,14 +86,17 @@ impl Replica {
 
     /// Kills the process at once.
     pub fn kill(&mut self) {
-        self.doors.set(self.place, None);
+        self.addresses.set(self.index, None);
         self.server.take().expect("it runs").kill();
     }
 
     /// Waits until the process has died at a point, and records that.
     pub async fn died(&mut self) {
-        until("it dies at the point", async || self.process_mut().has_ended().then_some(())).await;
-        self.doors.set(self.place, None);
+        until("the process dies at the fault point", async || {
+            self.process_mut().has_ended().then_some(())
+        })
+        .await;
+        self.addresses.set(self.index, None);
         self.server = None;
     }
 
@@ -109,14 +112,14 @@ impl Replica {
     /// Waits at most `bound` for the end of a process that was asked to stop.
     pub async fn ended(&mut self, bound: Duration) -> ExitStatus {
         let status = self.process_mut().ended(bound).await;
-        self.doors.set(self.place, None);
+        self.addresses.set(self.index, None);
         self.server = None;
         status
     }
 
     /// Stops new calls of users, as a load balancer does before a stop.
-    pub fn close_door(&self) {
-        self.doors.set(self.place, None);
+    pub fn hide_from_users(&self) {
+        self.addresses.set(self.index, None);
     }
 
     pub fn pause(&self) {
@@ -135,7 +138,8 @@ impl Replica {
 
     /// Waits until the process has paused itself at a point.
     pub async fn paused(&self) {
-        until("it stops at the point", async || self.is_paused().then_some(())).await;
+        until("the process pauses at the fault point", async || self.is_paused().then_some(()))
+            .await;
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -162,7 +166,7 @@ impl Replica {
     }
 
     /// Removes all actions at points.
-    pub fn at_no_point(&self) {
+    pub fn clear_fault_points(&self) {
         for entry in fs::read_dir(self.faults.path()).expect("a folder") {
             let path = entry.expect("a file").path();
             let content = fs::read_to_string(&path).unwrap_or_default();

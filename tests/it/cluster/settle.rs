@@ -8,7 +8,7 @@ use punctual::domain::{EventId, JobId};
 use sqlx::Connection;
 use sqlx::types::Uuid;
 
-use super::history::{Alert, History, Hit, Use};
+use super::history::{Alert, History, Hit, ResourceUsage};
 use super::lapse::machine;
 use super::oracles::{Violation, formatted, judge};
 use super::replica::Replica;
@@ -35,14 +35,14 @@ const MORE_BYTES: u64 = 32 << 20;
 const TO_A_QUIET_MOMENT: Duration = Duration::from_secs(20);
 
 /// The resource usage of a replica process.
-pub struct Usage {
+pub struct ProcessUsage {
     life: String,
-    place: usize,
+    index: usize,
     files: u64,
     bytes: u64,
 }
 
-impl Usage {
+impl ProcessUsage {
     /// Returns the usage of the running replicas.
     pub fn of(replicas: &[Replica]) -> Vec<Self> {
         let running = replicas.iter().filter(|replica| replica.server.is_some());
@@ -52,7 +52,7 @@ impl Usage {
             let statm = fs::read_to_string(format!("{process}/statm")).unwrap_or_default();
             let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok());
             let bytes = pages.unwrap_or(0_u64) * 4_096;
-            Self { life: replica.process_name(), place: replica.place, files: files as u64, bytes }
+            Self { life: replica.process_name(), index: replica.index, files: files as u64, bytes }
         });
         used.collect()
     }
@@ -64,9 +64,10 @@ impl Usage {
 }
 
 impl Replica {
-    /// Waits until each pool has had a moment without store calls, and returns the sum of the smallest
-    /// numbers that were seen. In time lapse, the loops of a replica make nearly one call after the
-    /// other, so all pools are rarely idle at once. A call that never ends stays in its pool.
+    /// Waits until each pool has had a moment without store calls, and returns the sum of the
+    /// smallest numbers that were seen. In time lapse, the loops of a replica make nearly one call
+    /// after the other, so all pools are rarely idle at once. A call that never ends stays in its
+    /// pool.
     async fn calls_of_the_store(&self) -> u64 {
         let begun = Instant::now();
         let mut fewest = self.process().gauges("punctual_store_calls").await;
@@ -83,14 +84,14 @@ impl Replica {
 impl World {
     /// Ends all faults, waits until all work is finished, and reads the final state.
     pub async fn settle(&mut self) -> History {
-        self.users.go_home();
-        for place in 0..self.replicas.len() {
-            self.replicas[place].links.open();
-            self.replicas[place].at_no_point();
-            if self.replicas[place].server.is_some() {
-                self.replicas[place].resume();
+        self.users.stop_users();
+        for index in 0..self.replicas.len() {
+            self.replicas[index].links.open();
+            self.replicas[index].clear_fault_points();
+            if self.replicas[index].server.is_some() {
+                self.replicas[index].resume();
             } else {
-                self.launch(place);
+                self.launch(index);
             }
         }
         self.target.release();
@@ -111,7 +112,7 @@ impl World {
 
     /// Returns `true` if no work is left up to this tick.
     async fn is_over(&self, cut: i64) -> bool {
-        let mut store = self.stores.store.beside().await;
+        let mut store = self.stores.store.second_connection().await;
         let left: i64 = sqlx::query_scalar(concat!(
             "SELECT (SELECT count(*) FROM schedule_state WHERE next_tick <= $1)
                   + (SELECT count(*) FROM runs
@@ -131,12 +132,12 @@ impl World {
     }
 
     async fn read(&mut self, cut: i64) -> History {
-        let tape = self.users.take_tape();
-        let door = self.users.door().expect("a replica");
+        let recording = self.users.take_recording();
+        let address = self.users.address().expect("a replica");
         let (mut jobs, mut schedules, mut skips) = (Vec::new(), Vec::new(), Vec::new());
         let mut read_at = 0;
         for (account, key) in self.users.keys.iter().enumerate() {
-            let api = ApiClient::new(door, key);
+            let api = ApiClient::new(address, key);
             jobs.extend(read::jobs(&api, account, cut).await);
             if read_at == 0 {
                 // This is the earliest time. Everything read later is newer.
@@ -153,16 +154,16 @@ impl World {
             |job: &str| job.parse::<JobId>().is_ok_and(|job| job.timestamp().as_millis() > cut);
         History {
             lapse: self.lapse,
-            calls: tape.calls,
+            calls: recording.calls,
             hits: hits.filter(|hit| !is_later(&hit.job)).collect(),
-            seen: tape.seen.into_iter().filter(|job| job.tick <= cut).collect(),
+            seen: recording.seen.into_iter().filter(|job| job.tick <= cut).collect(),
             jobs,
             skips,
             schedules,
-            writes: audit::read(self.stores.store.beside().await).await,
+            writes: audit::read(self.stores.store.second_connection().await).await,
             faults: self.faults.clone(),
-            uses: self.uses().await,
-            probes: tape.probes,
+            resource_usage: self.resource_usage().await,
+            probes: recording.probes,
             alerting: self.alerting.clone(),
             alerting_since: self.alerting_since,
             alerts: self.alerts().await,
@@ -185,7 +186,7 @@ impl World {
              LEFT JOIN notification_deliveries AS m ON m.id = d.merged_into
              WHERE d.type IN ('job.failed', 'job.succeeded')",
         )
-        .fetch_all(&mut self.stores.store.beside().await)
+        .fetch_all(&mut self.stores.store.second_connection().await)
         .await
         .expect("read");
         let read = |(job, event, kind, status, is_merged): Row| Alert {
@@ -198,11 +199,12 @@ impl World {
         rows.into_iter().map(read).collect()
     }
 
-    /// Returns the usage of the replicas as soon as idle connections have closed, or after a timeout.
-    async fn idle_usage(&self) -> Vec<Usage> {
+    /// Returns the usage of the replicas as soon as idle connections have closed, or after a
+    /// timeout.
+    async fn idle_usage(&self) -> Vec<ProcessUsage> {
         let begun = Instant::now();
         loop {
-            let now = Usage::of(&self.replicas);
+            let now = ProcessUsage::of(&self.replicas);
             let is_within = self.usage.iter().all(|before| {
                 let after = now.iter().find(|now| now.life == before.life);
                 after.is_none_or(|after| after.files <= before.most_files())
@@ -216,20 +218,20 @@ impl World {
 
     /// Returns the usage of the replicas that lived through the run, and the store calls and
     /// transactions that are still open.
-    async fn uses(&self) -> Vec<Use> {
+    async fn resource_usage(&self) -> Vec<ResourceUsage> {
         let now = self.idle_usage().await;
-        let mut uses = Vec::new();
+        let mut usages = Vec::new();
         for before in &self.usage {
             let Some(after) = now.iter().find(|now| now.life == before.life) else { continue };
-            let place = before.place;
-            uses.push(Use {
-                what: format!("files of replica {place}"),
+            let index = before.index;
+            usages.push(ResourceUsage {
+                what: format!("files of replica {index}"),
                 before: before.files,
                 after: after.files,
                 most: before.most_files(),
             });
-            uses.push(Use {
-                what: format!("bytes of replica {place}"),
+            usages.push(ResourceUsage {
+                what: format!("bytes of replica {index}"),
                 before: before.bytes,
                 after: after.bytes,
                 most: before.bytes + before.bytes / 2 + MORE_BYTES,
@@ -237,19 +239,24 @@ impl World {
         }
         for replica in &self.replicas {
             let calls = replica.calls_of_the_store().await;
-            let what = format!("calls of the store of replica {}", replica.place);
-            uses.push(Use { what, before: 0, after: calls, most: 0 });
+            let what = format!("calls of the store of replica {}", replica.index);
+            usages.push(ResourceUsage { what, before: 0, after: calls, most: 0 });
         }
         let open: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
              AND state LIKE 'idle in transaction%' AND state_change < now() - interval '3 s'",
         )
-        .fetch_one(&mut self.stores.store.beside().await)
+        .fetch_one(&mut self.stores.store.second_connection().await)
         .await
         .expect("counted");
         let after = open.unsigned_abs();
-        uses.push(Use { what: "open transactions".to_owned(), before: 0, after, most: 0 });
-        uses
+        usages.push(ResourceUsage {
+            what: "open transactions".to_owned(),
+            before: 0,
+            after,
+            most: 0,
+        });
+        usages
     }
 
     /// Settles and returns the violations.
@@ -273,7 +280,7 @@ impl World {
     /// Returns the number of finished jobs minus the number of those that hours count, at one
     /// instant.
     async fn miscounted(&self) -> i64 {
-        let mut store = self.stores.store.beside().await;
+        let mut store = self.stores.store.second_connection().await;
         let apart = sqlx::query_scalar(
             "SELECT (SELECT count(*) FROM jobs) -
                     (SELECT coalesce(sum(succeeded + failed + cancelled), 0) FROM account_hours)",
@@ -336,7 +343,7 @@ fn report(history: &History) {
         part(&lags, 99),
         machine(),
     );
-    for used in &history.uses {
+    for used in &history.resource_usage {
         println!(
             "{}: {} before, {} after, at most {}",
             used.what, used.before, used.after, used.most

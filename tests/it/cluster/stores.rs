@@ -25,11 +25,11 @@ impl Store {
         }
     }
 
-    /// Opens a connection for the test.
-    pub async fn beside(&self) -> PgConnection {
+    /// Opens a second connection, for the test.
+    pub async fn second_connection(&self) -> PgConnection {
         match self {
-            Self::Shared(database) => database.beside().await,
-            Self::Own(server) => server.beside().await,
+            Self::Shared(database) => database.second_connection().await,
+            Self::Own(server) => server.second_connection().await,
         }
     }
 }
@@ -116,7 +116,7 @@ pub struct Links {
 
 /// The server behind a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To {
+pub enum ServerKind {
     Store,
     Redis,
     Etcd,
@@ -124,18 +124,18 @@ pub enum To {
 
 impl Links {
     /// Sets the mood of the proxies to a server.
-    pub fn set(&self, to: To, mood: Mood) {
-        match to {
-            To::Store => self.store.set(mood),
-            To::Redis => self.redis.set(mood),
-            To::Etcd => self.etcd.iter().for_each(|link| link.set(mood)),
+    pub fn set(&self, server: ServerKind, mood: Mood) {
+        match server {
+            ServerKind::Store => self.store.set(mood),
+            ServerKind::Redis => self.redis.set(mood),
+            ServerKind::Etcd => self.etcd.iter().for_each(|link| link.set(mood)),
         }
     }
 
     /// Opens all proxies.
     pub fn open(&self) {
-        for to in [To::Store, To::Redis, To::Etcd] {
-            self.set(to, Mood::Open);
+        for server in [ServerKind::Store, ServerKind::Redis, ServerKind::Etcd] {
+            self.set(server, Mood::Open);
         }
     }
 }

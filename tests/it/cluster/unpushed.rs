@@ -17,8 +17,8 @@ use crate::harness::wait::live_for;
 
 impl World {
     /// Returns the shards that a replica leads.
-    async fn led_by(&self, place: usize) -> Vec<i32> {
-        let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == place);
+    async fn led_by(&self, index: usize) -> Vec<i32> {
+        let led = self.leaders().await.into_iter().filter(|(_, leader)| *leader == index);
         led.map(|(shard, _)| shard).collect()
     }
 
@@ -29,16 +29,16 @@ impl World {
         let schedules: Vec<_> = schedules.map(|id| Uuid::from_bytes(id.to_bytes())).collect();
         let ids: Vec<Uuid> = sqlx::query_scalar(
             "WITH fired AS (
-                SELECT a.place, j.id, j.shard, j.created_at FROM audit AS a
+                SELECT a.number, j.id, j.shard, j.created_at FROM audit AS a
                 JOIN runs AS j ON j.id = a.job
                 WHERE a.kind = 'job' AND a.life = $1 AND j.schedule_id = ANY ($2))
              SELECT id FROM fired
              WHERE (shard, created_at) =
-                   (SELECT shard, created_at FROM fired ORDER BY place DESC LIMIT 1)",
+                   (SELECT shard, created_at FROM fired ORDER BY number DESC LIMIT 1)",
         )
         .bind(life)
         .bind(schedules)
-        .fetch_all(&mut self.stores.store.beside().await)
+        .fetch_all(&mut self.stores.store.second_connection().await)
         .await
         .expect("read");
         ids.into_iter().map(|id| JobId::from_bytes(id.into_bytes()).to_string()).collect()
@@ -46,7 +46,7 @@ impl World {
 
     /// Returns the jobs of ticks in these shards whose first attempt has been running for a while.
     async fn running_in(&self, shards: &[i32]) -> BTreeSet<String> {
-        let mut store = self.stores.store.beside().await;
+        let mut store = self.stores.store.second_connection().await;
         let mut read = async || -> BTreeSet<String> {
             let ids: Vec<Uuid> = sqlx::query_scalar(concat!(
                 "SELECT id FROM runs WHERE shard = ANY ($1) AND attempt_number = 1 AND ",
@@ -89,7 +89,7 @@ async fn jobs_whose_leader_dies_before_it_pushes_their_tickets_run_once() {
     world.replicas[leader].at(FaultPoint::AfterFire, "die");
     world.replicas[leader].died().await;
     let left = world.fired_last_by(&world.replicas[leader].process_name(), &once).await;
-    world.comes_back(leader).await;
+    world.restart_once_replaced(leader).await;
     world.minutes(1.0).await;
     let history = world.holds().await;
     let own: Vec<_> = history.jobs.iter().filter(|job| left.contains(&job.id)).collect();
@@ -115,7 +115,7 @@ async fn jobs_started_by_a_leader_that_dies_continue_with_their_next_attempt() {
     world.replicas[leader].at(FaultPoint::AfterStart, "die");
     world.replicas[leader].died().await;
     let left = world.running_in(&led).await;
-    world.comes_back(leader).await;
+    world.restart_once_replaced(leader).await;
     world.minutes(1.5).await;
     let history = world.holds().await;
     let own: Vec<_> = history.jobs.iter().filter(|job| left.contains(&job.id)).collect();

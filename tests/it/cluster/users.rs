@@ -9,14 +9,14 @@ use punctual::runtime::{Clock, Random, Tasks};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::history::{Answer, Call, Job, What};
+use super::history::{Answer, ApiOperation, Call, Job};
 use super::lapse::{MINUTE, machine};
 use super::load::kinds;
-use super::world::{Plan, USUAL, World};
+use super::world::{USUAL, World, WorldConfig};
 use crate::harness::client::{ApiClient, schedule};
 use crate::harness::wait::{live_for, within};
 
-const ONE_AT_A_TIME: Plan = Plan { schedules: 30, ..USUAL };
+const ONE_AT_A_TIME: WorldConfig = WorldConfig { schedules: 30, ..USUAL };
 
 /// The number of schedules that are due at once.
 const BURST: usize = 5_000;
@@ -34,8 +34,8 @@ impl World {
         });
         let one = schedule(&self.target.url("/hang"), fields);
         let created = self.users.create(0, 1, vec![one]).await.remove(0);
-        let api = ApiClient::new(self.users.door().expect("a replica"), &self.users.keys[0]);
-        let jobs = within(Duration::from_secs(30), "one runs and one waits", async || {
+        let api = ApiClient::new(self.users.address().expect("a replica"), &self.users.keys[0]);
+        let jobs = within(Duration::from_secs(30), "one job runs and one job waits", async || {
             let jobs = api.jobs(&format!("scheduleId={created}")).await;
             let of = |status| jobs.iter().find(|job| job["status"] == status);
             let ids = [of("RUNNING")?, of("PENDING")?].map(|job| job["id"].as_str());
@@ -49,20 +49,20 @@ impl World {
     async fn around_the_tick(
         &mut self,
         count: usize,
-        ask: fn(usize, String) -> (What, Option<Value>),
+        ask: fn(usize, String) -> (ApiOperation, Option<Value>),
     ) {
         let url = self.target.url("");
         let created = self.users.create(0, 1, kinds(&self.users, &url, count, 1)).await;
         self.part_of_minute(0.5).await;
         let half = MINUTE.unsigned_abs() / 2 / self.lapse.factor.unsigned_abs();
         let mut asking = JoinSet::new();
-        for (place, schedule) in created.into_iter().enumerate() {
+        for (index, schedule) in created.into_iter().enumerate() {
             let users = self.users.clone();
             asking.spawn(async move {
                 let wait = half as f64 - 150.0 + 300.0 * users.random.unit();
                 live_for(Duration::from_secs_f64(wait / 1_000.0)).await;
-                let (what, body) = ask(place, schedule);
-                users.ask(what, body.as_ref()).await;
+                let (operation, body) = ask(index, schedule);
+                users.ask(operation, body.as_ref()).await;
             });
         }
         asking.join_all().await;
@@ -74,16 +74,17 @@ impl World {
 async fn after_a_delete_is_answered_no_tick_makes_a_job() {
     let mut world = World::start(ONE_AT_A_TIME).await;
     let (schedule, [running, waiting]) = world.runs_and_waits().await;
-    world.users.ask(What::Delete { schedule }, None).await;
+    world.users.ask(ApiOperation::Delete { schedule }, None).await;
     for _ in 0..2 {
-        world.around_the_tick(40, |_, schedule| (What::Delete { schedule }, None)).await;
+        world.around_the_tick(40, |_, schedule| (ApiOperation::Delete { schedule }, None)).await;
     }
     world.minutes(1.5).await;
     let history = world.holds().await;
     let is_cancelled = |job: &&Job| job.error.as_deref() == Some("CANCELLED");
     for job in history.jobs.iter().filter(is_cancelled) {
         let hits = history.hits_of(&job.id).count();
-        assert_eq!(hits, job.number as usize, "nothing is sent for a cancelled job: {job:?}");
+        // An attempt is recorded before its request is sent, so it can be aborted in between.
+        assert!(hits <= job.number as usize, "nothing is sent for a cancelled job: {job:?}");
     }
     let found = |id: &str| history.jobs.iter().find(|job| job.id == id).expect("it is readable");
     assert!(is_cancelled(&found(&waiting)), "{:?}", found(&waiting));
@@ -101,12 +102,12 @@ async fn a_schedule_changed_at_its_tick_runs_the_old_or_the_new_version() {
         let half = 2_400;
         world.part_of_minute(0.5).await;
         let mut asking = JoinSet::new();
-        for (place, schedule) in changed.iter().cloned().enumerate() {
+        for (index, schedule) in changed.iter().cloned().enumerate() {
             let (users, url) = (world.users.clone(), url.clone());
             asking.spawn(async move {
                 let wait = f64::from(half) - 150.0 + 500.0 * users.random.unit();
                 live_for(Duration::from_secs_f64(wait / 1_000.0)).await;
-                let version = 1_000 * (round + 1) + place;
+                let version = 1_000 * (round + 1) + index;
                 let sent = version.to_string();
                 let body = json!({
                     "endpoint": format!("{url}/ok/{version}"),
@@ -114,7 +115,9 @@ async fn a_schedule_changed_at_its_tick_runs_the_old_or_the_new_version() {
                     "cronExpression": format!("*/{} * * * *", round % 2 + 1),
                 });
                 let minutes = i64::try_from(round % 2 + 1).expect("small");
-                users.ask(What::Change { schedule, minutes, body: sent }, Some(&body)).await;
+                users
+                    .ask(ApiOperation::Change { schedule, minutes, body: sent }, Some(&body))
+                    .await;
             });
         }
         asking.join_all().await;
@@ -138,7 +141,7 @@ async fn a_schedule_disabled_at_its_tick_does_not_fire_until_it_is_enabled() {
                 let (users, body) = (world.users.clone(), body.clone());
                 asking.spawn(async move {
                     live_for(Duration::from_secs_f64(users.random.unit())).await;
-                    users.ask(What::Switch { schedule, on }, Some(&body)).await;
+                    users.ask(ApiOperation::Switch { schedule, on }, Some(&body)).await;
                 });
             }
             asking.join_all().await;
@@ -158,10 +161,10 @@ async fn a_hundred_triggers_at_once_make_a_hundred_jobs() {
     for _ in 0..100 {
         let (users, schedule) = (world.users.clone(), schedule.clone());
         asking.spawn(async move {
-            let made = users.ask(What::Trigger { schedule }, None).await;
+            let made = users.ask(ApiOperation::Trigger { schedule }, None).await;
             let Answer::Done(ids) = made else { panic!("not triggered: {made:?}") };
-            for door in users.doors.open() {
-                users.ask_at(door, 0, What::Read { job: ids[0].clone() }, None).await;
+            for address in users.addresses.open() {
+                users.ask_at(address, 0, ApiOperation::Read { job: ids[0].clone() }, None).await;
             }
             ids
         });
@@ -177,13 +180,13 @@ async fn a_hundred_triggers_at_once_make_a_hundred_jobs() {
 async fn a_batch_is_created_as_a_whole_or_not_at_all() {
     let mut world = World::start(ONE_AT_A_TIME).await;
     let one = |name: String| schedule("http://example.com/", json!({ "name": name }));
-    let mut batch: Vec<_> = (0..1_000).map(|place| one(format!("bad {place}"))).collect();
+    let mut batch: Vec<_> = (0..1_000).map(|index| one(format!("bad {index}"))).collect();
     batch[999]["cronExpression"] = "never".into();
-    let answer = world.users.ask(What::Other, Some(&batch.into())).await;
+    let answer = world.users.ask(ApiOperation::Other, Some(&batch.into())).await;
     assert!(matches!(answer, Answer::Refused { status: 400, .. }), "{answer:?}");
     let mut usual = Duration::MAX;
     for round in 0..2 {
-        let batch = (0..1_000).map(|place| one(format!("whole {round} {place}"))).collect();
+        let batch = (0..1_000).map(|index| one(format!("whole {round} {index}"))).collect();
         let begun = Instant::now();
         world.users.create(0, 0, batch).await;
         usual = usual.min(begun.elapsed());
@@ -191,15 +194,15 @@ async fn a_batch_is_created_as_a_whole_or_not_at_all() {
     let (mut round, mut cut_off) = (0, 0);
     while cut_off < 3 {
         assert!(round < 20, "only {cut_off} were cut off");
-        let names: Vec<_> = (0..1_000).map(|place| format!("batch {round} {place}")).collect();
+        let names: Vec<_> = (0..1_000).map(|index| format!("batch {round} {index}")).collect();
         let batch: Vec<_> = names.iter().cloned().map(one).collect();
         let victim = round % world.replicas.len();
-        let door = world.replicas[victim].process().public().expect("it serves");
+        let address = world.replicas[victim].process().public().expect("it serves");
         let users = world.users.clone();
         world.begin_fault();
         let call = tokio::spawn(async move {
-            let what = What::Create { names, minutes: 0 };
-            users.ask_at(door, 0, what, Some(&batch.into())).await
+            let operation = ApiOperation::Create { names, minutes: 0 };
+            users.ask_at(address, 0, operation, Some(&batch.into())).await
         });
         live_for(usual.mul_f64(world.users.random.unit())).await;
         world.replicas[victim].kill();
@@ -223,7 +226,7 @@ async fn repeated_tickets_run_no_job_twice() {
     let queue = queue.expect("a queue");
     let begun = Instant::now();
     let mut pushed = 0;
-    let mut store = world.stores.store.beside().await;
+    let mut store = world.stores.store.second_connection().await;
     while begun.elapsed() < Duration::from_secs(10) {
         let newest: Vec<(sqlx::types::Uuid, i32, sqlx::types::Uuid, i64)> = sqlx::query_as(
             "SELECT j.id, st.shard, j.account_id, v.host_key
@@ -268,12 +271,14 @@ async fn five_thousand_due_at_once_all_run_and_users_are_served_meanwhile() {
     let settings =
         &[("PUNCTUAL_EXECUTOR_PER_ACCOUNT", "1024"), ("PUNCTUAL_EXECUTOR_PER_HOST", "1024")];
     let mut world =
-        World::start(Plan { schedules: 12, accounts: ACCOUNTS, settings, ..USUAL }).await;
+        World::start(WorldConfig { schedules: 12, accounts: ACCOUNTS, settings, ..USUAL }).await;
     // This leaves time to create them before they are due.
     let due = |now: i64| now.rem_euclid(10 * MINUTE);
-    within(Duration::from_secs(60), "the last time is over", async || {
-        (due(world.lapse.now()) < 2 * MINUTE).then_some(())
-    })
+    within(
+        Duration::from_secs(60),
+        "the calendar is shortly after a multiple of ten minutes",
+        async || (due(world.lapse.now()) < 2 * MINUTE).then_some(()),
+    )
     .await;
     let begun = world.lapse.now();
     for account in 0..ACCOUNTS {
@@ -288,9 +293,8 @@ async fn five_thousand_due_at_once_all_run_and_users_are_served_meanwhile() {
     }
     assert!(world.lapse.now() - begun < 7 * MINUTE, "created before they are due");
     let due_at = world.lapse.at((begun / (10 * MINUTE) + 1) * 10 * MINUTE);
-    within(Duration::from_secs(90), "all have run", async || {
-        let hits = world.target.hits();
-        (hits.iter().filter(|hit| hit.path.ends_with("/burst")).count() >= BURST).then_some(())
+    within(Duration::from_secs(90), "all jobs of the burst are sent", async || {
+        (world.target.count_of("/burst") >= BURST).then_some(())
     })
     .await;
     let over_at = machine();

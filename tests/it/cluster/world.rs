@@ -12,8 +12,8 @@ use super::history::FaultPeriod;
 use super::lapse::{Lapse, machine};
 use super::load::{Users, kinds};
 use super::mutations::Mutations;
-use super::replica::{Doors, Replica};
-use super::settle::Usage;
+use super::replica::{Addresses, Replica};
+use super::settle::ProcessUsage;
 use super::stores::{LEASE, Stores};
 use crate::harness::client::ApiClient;
 use crate::harness::process::Installation;
@@ -22,23 +22,23 @@ use crate::harness::recorder::Recorder;
 use crate::harness::wait::{live_for, within};
 
 /// The maximum duration of the effects of a fault after its end.
-const AFTERMATH: Duration = Duration::from_secs(10);
+const FAULT_EFFECT_BOUND: Duration = Duration::from_secs(10);
 
 /// The duration of an outage that exceeds all timeouts: a replica waits at most 8 s for a response,
 /// the lease (3 s) and the claims (5 s) are shorter than by default (5 s and 30 s), and the
 /// calendar advances by more than two minutes. So it has the same effect as a minute with the
 /// default settings.
-pub const AWAY: Duration = Duration::from_secs(12);
+pub const LONG_OUTAGE: Duration = Duration::from_secs(12);
 
 /// The duration of an outage in the catalogue of faults.
-pub const A_MINUTE: Duration = Duration::from_secs(60);
+pub const MINUTE_OUTAGE: Duration = Duration::from_secs(60);
 
 /// The maximum lag of ticks after a leader is lost without notice.
-pub const REPLACED: Duration = LEASE.saturating_add(Duration::from_secs(2));
+pub const TAKEOVER_BOUND: Duration = LEASE.saturating_add(Duration::from_secs(2));
 
 /// The parameters of a world.
 #[derive(Clone, Copy)]
-pub struct Plan {
+pub struct WorldConfig {
     /// The speed of the calendar.
     pub factor: i64,
     /// `true` for a PostgreSQL server of the test itself.
@@ -59,8 +59,8 @@ pub struct Plan {
     pub settings: &'static [(&'static str, &'static str)],
 }
 
-/// The default plan. A minute takes five seconds.
-pub const USUAL: Plan = Plan {
+/// The default configuration. A minute takes five seconds.
+pub const USUAL: WorldConfig = WorldConfig {
     factor: 12,
     own_store: false,
     etcd_members: 0,
@@ -72,6 +72,10 @@ pub const USUAL: Plan = Plan {
     settings: &[],
 };
 
+/// Each replica leads one shard. So a batch of a leader covers all its shards, however small it is.
+pub const ONE_SHARD_EACH: WorldConfig =
+    WorldConfig { settings: &[("PUNCTUAL_CLUSTER_SHARDS", "3")], ..USUAL };
+
 const SETTINGS: &[(&str, &str)] = &[
     ("PUNCTUAL_CLUSTER_LEASE_SECONDS", "3"),
     ("PUNCTUAL_CLUSTER_SHARDS", "8"),
@@ -82,7 +86,7 @@ const SETTINGS: &[(&str, &str)] = &[
 
 /// The replicas, their servers, a target and users.
 pub struct World {
-    pub plan: Plan,
+    pub config: WorldConfig,
     pub lapse: Lapse,
     pub replicas: Vec<Replica>,
     pub stores: Stores,
@@ -98,7 +102,7 @@ pub struct World {
     pub(super) installation: Installation,
     pub(super) living: JoinSet<()>,
     pub(super) faults: Vec<FaultPeriod>,
-    pub(super) usage: Vec<Usage>,
+    pub(super) usage: Vec<ProcessUsage>,
     /// The maximum lag of a tick, in real milliseconds.
     pub latest_ms: Option<i64>,
     /// Schedules that may exceed it.
@@ -119,33 +123,33 @@ fn seed() -> u64 {
 
 impl World {
     /// Creates a world with running servers and without running replicas.
-    pub async fn prepare(plan: Plan) -> Self {
+    pub async fn prepare(config: WorldConfig) -> Self {
         let random = Random::seeded(seed());
-        let stores = Stores::start(plan.own_store, plan.etcd_members).await;
+        let stores = Stores::start(config.own_store, config.etcd_members).await;
         let url = stores.store.url();
         let given = [("PUNCTUAL_STORE_URL", url.as_str())];
         let settings: Vec<_> =
-            SETTINGS.iter().chain(plan.settings).chain(&given).copied().collect();
+            SETTINGS.iter().chain(config.settings).chain(&given).copied().collect();
         let installation = Installation::new(&settings);
         let mut keys = vec![installation.key.clone()];
-        for number in 1..plan.accounts {
+        for number in 1..config.accounts {
             let name = format!("account {number}");
             installation.run(&["account", "create", &name]);
             keys.push(installation.run(&["key", "create", "--account", &name]));
         }
-        audit::begin(stores.store.beside().await).await;
-        let lapse = Lapse::begin(plan.factor);
-        let doors = Doors::default();
+        audit::begin(stores.store.second_connection().await).await;
+        let lapse = Lapse::begin(config.factor);
+        let addresses = Addresses::default();
         let mut replicas = Vec::new();
-        for place in 0..3 {
-            let mut replica = Replica::new(place, stores.links().await, doors.clone());
+        for index in 0..3 {
+            let mut replica = Replica::new(index, stores.links().await, addresses.clone());
             replica.settings = vec![("PUNCTUAL_TEST_CLOCK", lapse.variable(None))];
-            replica.mutate(plan.mutations);
+            replica.mutate(config.mutations);
             replicas.push(replica);
         }
-        let users = Users::new(doors, keys, random);
+        let users = Users::new(addresses, keys, random);
         Self {
-            plan,
+            config,
             lapse,
             replicas,
             stores,
@@ -167,16 +171,16 @@ impl World {
     }
 
     /// Creates a world under load that has run for more than a minute of its calendar.
-    pub async fn start(plan: Plan) -> Self {
-        let mut world = Self::prepare(plan).await;
+    pub async fn start(config: WorldConfig) -> Self {
+        let mut world = Self::prepare(config).await;
         world.begin().await;
         world
     }
 
     /// Starts the replicas and puts them under load. Returns after the first tick has run.
     pub async fn begin(&mut self) {
-        for place in 0..self.replicas.len() {
-            self.launch(place);
+        for index in 0..self.replicas.len() {
+            self.launch(index);
         }
         for replica in &mut self.replicas {
             replica.ready().await;
@@ -185,49 +189,49 @@ impl World {
     }
 
     /// Starts a replica without waiting for it.
-    pub fn launch(&mut self, place: usize) {
-        let replica = &mut self.replicas[place];
-        let stores = self.stores.settings(&replica.links, &replica.next_life());
+    pub fn launch(&mut self, index: usize) {
+        let replica = &mut self.replicas[index];
+        let stores = self.stores.settings(&replica.links, &replica.next_process_name());
         replica.launch(&mut self.installation, stores);
     }
 
     /// Starts a replica and waits until it is ready.
-    pub async fn restart(&mut self, place: usize) {
-        self.launch(place);
-        self.replicas[place].ready().await;
+    pub async fn restart(&mut self, index: usize) {
+        self.launch(index);
+        self.replicas[index].ready().await;
     }
 
     /// Creates the schedules and starts the users. Returns after the first tick has run.
     pub async fn load(&mut self) {
-        let created = self.users.create(0, 1, self.batch(self.plan.schedules * 5 / 6, 1)).await;
+        let created = self.users.create(0, 1, self.batch(self.config.schedules * 5 / 6, 1)).await;
         self.schedules = created.into();
-        self.tell().await;
-        self.users.create(1, 1, self.batch(self.plan.schedules / 6, 1)).await;
+        self.enable_alerts().await;
+        self.users.create(1, 1, self.batch(self.config.schedules / 6, 1)).await;
         self.users.create(0, 2, self.batch(5, 2)).await;
-        for _ in 0..self.plan.users {
-            self.living.spawn(self.users.clone().live(self.schedules.clone()));
+        for _ in 0..self.config.users {
+            self.living.spawn(self.users.clone().run_user(self.schedules.clone()));
         }
-        let first = Duration::from_millis(90_000 / self.plan.factor.unsigned_abs());
-        within(first + AFTERMATH, "the first tick runs", async || {
-            (self.target.count() >= self.plan.schedules).then_some(())
+        let first = Duration::from_millis(90_000 / self.config.factor.unsigned_abs());
+        within(first + FAULT_EFFECT_BOUND, "the first tick runs", async || {
+            (self.target.count() >= self.config.schedules).then_some(())
         })
         .await;
-        self.usage = Usage::of(&self.replicas);
+        self.usage = ProcessUsage::of(&self.replicas);
     }
 
     /// Returns `count` new schedules that tick every `minutes` minutes.
     fn batch(&self, count: usize, minutes: i64) -> Vec<Value> {
         let mut batch = kinds(&self.users, &self.target.url(""), count, minutes);
-        if let Some(policy) = self.plan.overlap_policy {
+        if let Some(policy) = self.config.overlap_policy {
             batch.iter_mut().for_each(|schedule| schedule["overlapPolicy"] = json!(policy));
         }
         batch
     }
 
     /// Makes every third schedule of the first account alert a webhook about the ends of its jobs.
-    async fn tell(&mut self) {
-        let door = self.users.door().expect("a replica");
-        let api = ApiClient::new(door, &self.users.keys[0]);
+    async fn enable_alerts(&mut self) {
+        let address = self.users.address().expect("a replica");
+        let api = ApiClient::new(address, &self.users.keys[0]);
         let config = json!({ "url": self.alert_target.url("/alerts") });
         let channel = json!({ "type": "webhook", "label": "told", "config": config });
         let made = api.post("/v1/notification-channels", &channel).await;
@@ -266,9 +270,9 @@ impl World {
 
     /// Records the end of a fault. Its effects may last for a while.
     pub fn end_fault(&mut self) {
-        let aftermath = i64::try_from(AFTERMATH.as_millis()).expect("small");
+        let effect_ms = i64::try_from(FAULT_EFFECT_BOUND.as_millis()).expect("small");
         if let Some(fault) = self.faults.last_mut() {
-            fault.over_at = machine() + aftermath;
+            fault.over_at = machine() + effect_ms;
         }
     }
 
@@ -281,13 +285,13 @@ impl World {
     pub async fn leaders(&self) -> Vec<(i32, usize)> {
         let rows: Vec<(i32, String)> = sqlx::query_as(
             "SELECT DISTINCT ON (shard) shard, life FROM audit WHERE kind = 'epoch'
-             ORDER BY shard, place DESC",
+             ORDER BY shard, number DESC",
         )
-        .fetch_all(&mut self.stores.store.beside().await)
+        .fetch_all(&mut self.stores.store.second_connection().await)
         .await
         .expect("read");
-        let place = |life: &str| life.split('.').next().and_then(|place| place.parse().ok());
-        rows.iter().map(|(shard, life)| (*shard, place(life).expect("a life"))).collect()
+        let index = |life: &str| life.split('.').next().and_then(|index| index.parse().ok());
+        rows.iter().map(|(shard, life)| (*shard, index(life).expect("a process name"))).collect()
     }
 
     /// Returns the leader of a shard.
@@ -297,23 +301,23 @@ impl World {
     }
 
     /// Kills a replica, waits until others lead its shards, and restarts it.
-    pub async fn outlives(&mut self, place: usize) {
+    pub async fn kill_and_replace(&mut self, index: usize) {
         self.begin_fault();
-        self.replicas[place].kill();
-        self.comes_back(place).await;
+        self.replicas[index].kill();
+        self.restart_once_replaced(index).await;
     }
 
     /// Waits until others lead the shards of a dead replica, and restarts it. This ends the fault.
-    pub async fn comes_back(&mut self, place: usize) {
-        self.led_without(place).await;
-        self.restart(place).await;
+    pub async fn restart_once_replaced(&mut self, index: usize) {
+        self.led_without(index).await;
+        self.restart(index).await;
         self.end_fault();
     }
 
     /// Waits until other replicas lead all shards.
-    pub async fn led_without(&self, place: usize) {
-        within(LEASE * 4, "others lead all shards", async || {
-            self.leaders().await.iter().all(|(_, leader)| *leader != place).then_some(())
+    pub async fn led_without(&self, index: usize) {
+        within(LEASE * 4, "other replicas lead all shards", async || {
+            self.leaders().await.iter().all(|(_, leader)| *leader != index).then_some(())
         })
         .await;
     }

@@ -133,7 +133,7 @@ impl Faults {
     }
 
     /// Asserts at the end of a case that faults occurred. Without faults the case proves nothing.
-    pub fn were_injected(&self) {
+    pub fn assert_injected(&self) {
         assert!(self.injected.load(Ordering::Relaxed) > 0, "no call has met a fault");
     }
 }

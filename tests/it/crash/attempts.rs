@@ -21,7 +21,7 @@ async fn killed_in_the_middle(max_retries: u8) -> (Value, Recorder, [u64; 2]) {
     let api = installation.client(&server);
     let fields = json!({ "maxRetries": max_retries });
     let id = api.run(&target.url("/hang"), fields).await;
-    until("it is under way", async || (target.count() == 1).then_some(())).await;
+    until("the first attempt is sent", async || (target.count() == 1).then_some(())).await;
     server.kill();
     target.release();
     let server = installation.serve().await;
@@ -64,7 +64,7 @@ async fn an_outcome_outlives_a_locked_store() {
     let api = installation.client(&server);
     let schedule = api.create(&target.url("/hang"), json!({ "maxRetries": 3 })).await;
     let id = api.trigger(&schedule).await;
-    until("it is under way", async || (target.count() == 1).then_some(())).await;
+    until("the first attempt is sent", async || (target.count() == 1).then_some(())).await;
 
     let options = SqliteConnectOptions::new().filename(installation.file());
     let mut other = options.connect().await.expect("opened");

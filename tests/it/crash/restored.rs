@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::client::ApiClient;
-use crate::harness::process::{Installation, complaint};
+use crate::harness::process::{Installation, run_to_end};
 use crate::harness::recorder::Recorder;
 
 /// Runs a statement or a command of the program `sqlite3` on a file.
@@ -47,7 +47,7 @@ async fn a_restored_file_continues_and_runs_nothing_twice() {
     sqlite3(&one.file(), &format!(".backup {}", copy.display()));
     let lost = api.trigger(&schedule).await;
     api.finished(&lost).await;
-    let (status, said) = complaint(one.command(&["restored"])).await;
+    let (status, said) = run_to_end(one.command(&["restored"])).await;
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("another server uses"), "{said}");
     server.terminate();
@@ -84,7 +84,7 @@ async fn a_restored_file_continues_and_runs_nothing_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_without_a_start_is_no_backup() {
     let one = Installation::new(&[]);
-    let (status, said) = complaint(one.command(&["restored"])).await;
+    let (status, said) = run_to_end(one.command(&["restored"])).await;
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("no service has ever used this store"), "{said}");
 }

@@ -7,12 +7,12 @@ use std::path::Path;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
-use crate::harness::process::{Installation, binary, complaint};
+use crate::harness::process::{Installation, binary, run_to_end};
 
 /// Starts a server that must fail. Its output must have one error line with all `words`, besides
 /// the log.
 async fn refused(command: std::process::Command, words: &[&str]) {
-    let (code, said) = complaint(command).await;
+    let (code, said) = run_to_end(command).await;
     assert_eq!(code, Some(1), "{said}");
     let line = said.lines().find(|line| line.starts_with("error: "));
     let line = line.unwrap_or_else(|| panic!("no complaint in {said:?}"));

@@ -10,10 +10,10 @@ use crate::harness::pages::{Page, PageVisitor};
 
 const BULK: &str = "/dashboard/schedules/bulk";
 /// The maximum number of schedules that a request changes.
-const LARGEST_STEP: usize = 500;
+const MAX_STEP: usize = 500;
 /// The filter of most tests, and its schedules: more than two steps.
 const NIGHTLY: (&str, &str) = ("q", "Nightly");
-const SOME: usize = 2 * LARGEST_STEP + 20;
+const SOME: usize = 2 * MAX_STEP + 20;
 
 /// Creates schedules whose names begin with a word.
 async fn create(api: &ApiClient, word: &str, count: usize) {
@@ -119,7 +119,7 @@ async fn all_that_match_are_changed_in_steps_and_back() {
 
 #[tokio::test]
 async fn a_deletion_that_stopped_in_the_middle_is_repeated() {
-    let (service, ann, mut store) = with_schedules(LARGEST_STEP + 100).await;
+    let (service, ann, mut store) = with_schedules(MAX_STEP + 100).await;
     let question = ann.post(BULK, &matching("delete")).await;
     question.shows(200, &["Delete 600 schedules?", "This cannot be undone."]);
     let button = ">Delete 600 schedules<";

@@ -46,7 +46,7 @@ async fn a_change_is_one_event_and_the_end_of_the_job_is_the_last() {
     let (service, user) = with_owner(&[]).await;
     let job = user.first_job(&service.target.url("/hang")).await;
     until("the attempt has begun", async || (service.target.count() == 1).then_some(())).await;
-    until("the page shows it", async || {
+    until("the page shows that the job runs", async || {
         user.get(&job).await.text.contains("state running").then_some(())
     })
     .await;
@@ -176,9 +176,9 @@ async fn beyond_the_most_streams_of_an_account_the_answer_is_503() {
     assert_eq!(user.get(&job).await.status, 200, "the page itself is there");
     let other = PageVisitor::sign_up(service.api.address(), "bob").await;
     let its_job = waiting_job(&service, &other).await;
-    assert_eq!(other.open_stream(&its_job).await.status(), 200, "others have their own places");
+    assert_eq!(other.open_stream(&its_job).await.status(), 200, "others have their own permits");
     streams.pop();
-    until("the place is free again", async || {
+    until("the permit is free again", async || {
         (user.stream_at(&path).await.status() == 200).then_some(())
     })
     .await;

@@ -12,7 +12,7 @@ use tokio::join;
 
 use crate::conformance::store::sqlite;
 use crate::conformance::store::world::{World, definition, minute};
-use crate::harness::wait::PATIENCE;
+use crate::harness::wait::TIMEOUT;
 
 #[tokio::test]
 async fn calls_within_a_minute_share_a_forecast() {
@@ -48,7 +48,7 @@ async fn a_forecast_that_takes_long_is_computed_without_a_caller() {
     let forecasts = Forecasts::new(w.store.clone(), clock.clone(), tasks.clone());
     let begin = || pin!(forecasts.of(w.account)).now_or_never();
     assert!(begin().is_none(), "a caller that gives up at once");
-    assert!(tasks.finish(PATIENCE).await, "computed");
+    assert!(tasks.finish(TIMEOUT).await, "computed");
     w.schedule().await;
     let kept = begin().expect("in memory").expect("no error").expect("in time");
     assert_eq!(kept.runs.iter().sum::<u64>(), 1_440);

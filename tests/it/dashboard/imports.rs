@@ -148,7 +148,7 @@ async fn a_text_that_cannot_be_imported_stays_in_the_form() {
 async fn two_imports_are_in_work_at_once() {
     let watched = Watched::new().await;
     let imports = ScheduleImports::new(watched.schedules.clone());
-    let (one, _other) = (imports.begin().await.expect("a place"), imports.begin().await);
+    let (one, _other) = (imports.begin().await.expect("a permit"), imports.begin().await);
     let mut third = pin!(imports.begin());
     assert!(third.as_mut().now_or_never().is_none());
     watched.clock.advance(Duration::from_secs(1));
@@ -162,7 +162,7 @@ async fn two_imports_are_in_work_at_once() {
 #[tokio::test]
 async fn a_third_concurrent_import_is_answered_with_an_error_page() {
     let (service, ann) = with_owner(&[]).await;
-    // Two imports wait for the lock of the store, so the third one finds no place for a second.
+    // Two imports wait for the lock of the store, so the third one finds no permit for a second.
     let mut store = service.store().await;
     sqlx::query("BEGIN IMMEDIATE").execute(&mut store).await.expect("locked");
     let text = b"@daily curl http://a.example/\n".as_slice();

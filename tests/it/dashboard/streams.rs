@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::harness::pages::PageVisitor;
-use crate::harness::wait::PATIENCE;
+use crate::harness::wait::TIMEOUT;
 
 impl PageVisitor {
     /// Creates the first schedule of the account, which runs at once. Returns the path of its job.
@@ -44,7 +44,7 @@ impl EventReader {
     pub async fn read_until(&mut self, part: &str) -> bool {
         while !self.text.contains(part) {
             let mut bytes = [0; 4_096];
-            let read = timeout(PATIENCE, self.stream.read(&mut bytes)).await;
+            let read = timeout(TIMEOUT, self.stream.read(&mut bytes)).await;
             let read = read.unwrap_or_else(|_| panic!("no {part} in {}", self.text));
             match read.expect("read") {
                 0 => return false,

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::conformance::store::sqlite;
 use crate::conformance::store::world::{World, minute};
-use crate::harness::wait::PATIENCE;
+use crate::harness::wait::TIMEOUT;
 
 /// A job in a store, and the service that watches it.
 pub struct Watched {
@@ -42,7 +42,7 @@ impl Watched {
             tasks: tasks.clone(),
             shards: 1,
             plans: Arc::new(Plans::new([])),
-            runner: None,
+            handover: None,
         });
         Self { w, clock, tasks, schedules, job }
     }
@@ -63,7 +63,7 @@ impl Watched {
                 }
             }
         };
-        timeout(PATIENCE, moved).await.expect("an answer in time")
+        timeout(TIMEOUT, moved).await.expect("an answer in time")
     }
 }
 
@@ -72,8 +72,8 @@ async fn all_watches_of_a_job_share_its_reader_to_the_end() {
     let watched = Watched::new().await;
     let (w, shown) = (&watched.w, watched.shown().await);
     let watches = JobWatches::new(watched.schedules.clone(), 2, 2);
-    let mut one = watches.watch(w.account, &shown).expect("a place");
-    let mut other = watches.watch(w.account, &shown).expect("a place");
+    let mut one = watches.watch(w.account, &shown).expect("a permit");
+    let mut other = watches.watch(w.account, &shown).expect("a permit");
     assert!(watches.watch(w.account, &shown).is_none(), "two at most");
     let unchanged = watched.next(&mut one).await.expect("read");
     assert!(Arc::ptr_eq(&unchanged, &shown), "the same object while nothing changes");
@@ -101,11 +101,11 @@ async fn an_account_has_a_limited_number_of_watches() {
     let watched = Watched::new().await;
     let (w, shown) = (&watched.w, watched.shown().await);
     let watches = JobWatches::new(watched.schedules.clone(), 3, 1);
-    let one = watches.watch(w.account, &shown).expect("a place");
+    let one = watches.watch(w.account, &shown).expect("a permit");
     assert!(watches.watch(w.account, &shown).is_none(), "one at most");
-    let _foreign = watches.watch(w.foreign, &shown).expect("a place of another account");
+    let _foreign = watches.watch(w.foreign, &shown).expect("a permit of another account");
     drop(one);
-    assert!(watches.watch(w.account, &shown).is_some(), "the place is free again");
+    assert!(watches.watch(w.account, &shown).is_some(), "the permit is free again");
 }
 
 /// A runtime that has shut down drops a new task before the call that spawns it returns.
@@ -127,7 +127,7 @@ fn a_watch_of_a_runtime_that_has_shut_down_ends() {
         done.send(watch.is_some()).expect("the test waits");
     };
     let thread = std::thread::Builder::new().spawn(watch).expect("a thread");
-    assert!(wait.recv_timeout(PATIENCE).expect("no deadlock"));
+    assert!(wait.recv_timeout(TIMEOUT).expect("no deadlock"));
     thread.join().expect("ended");
 }
 
@@ -136,10 +136,10 @@ async fn a_job_without_watches_is_given_up_and_a_stop_ends_watches() {
     let watched = Watched::new().await;
     let shown = watched.shown().await;
     let watches = JobWatches::new(watched.schedules.clone(), 1, 1);
-    drop(watches.watch(watched.w.account, &shown).expect("a place"));
-    let mut again = watches.watch(watched.w.account, &shown).expect("the place is free again");
+    drop(watches.watch(watched.w.account, &shown).expect("a permit"));
+    let mut again = watches.watch(watched.w.account, &shown).expect("the permit is free again");
     assert!(watched.next(&mut again).await.is_some());
     watched.tasks.begin_stop();
     while watched.next(&mut again).await.is_some() {}
-    assert!(watched.tasks.finish(PATIENCE).await, "all ended by themselves");
+    assert!(watched.tasks.finish(TIMEOUT).await, "all ended by themselves");
 }

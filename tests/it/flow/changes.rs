@@ -12,12 +12,12 @@ async fn a_delete_ends_waiting_jobs_and_lets_running_ones_finish() {
     let schedule = service.api.create(&service.target.url("/hang"), json!({})).await;
     let path = format!("/v1/schedules/{schedule}");
     let running = service.api.trigger(&schedule).await;
-    until("it is under way", async || (service.target.count() == 1).then_some(())).await;
+    until("the first attempt is sent", async || (service.target.count() == 1).then_some(())).await;
 
     let change = json!({ "endpoint": service.target.url("/later/60"), "maxRetries": 3 });
     service.api.call("PATCH", &path, Some(&change)).await.expect("an answer").data();
     let waiting = service.api.trigger(&schedule).await;
-    until("it waits for its second attempt", async || {
+    until("the second job waits for its second attempt", async || {
         let job = service.api.job(&waiting).await;
         (job["status"] == "PENDING" && job["attemptNumber"] == 1).then_some(())
     })
@@ -40,9 +40,9 @@ async fn a_delete_ends_waiting_jobs_and_lets_running_ones_finish() {
 async fn a_job_whose_schedule_is_deleted_has_no_further_attempt() {
     let service = Service::start().await;
     let schedule =
-        service.api.create(&service.target.url("/hang"), json!({ "timeoutSeconds": 1 })).await;
+        service.api.create(&service.target.url("/hang"), json!({ "timeoutSeconds": 5 })).await;
     let id = service.api.trigger(&schedule).await;
-    until("it is under way", async || (service.target.count() == 1).then_some(())).await;
+    until("the first attempt is sent", async || (service.target.count() == 1).then_some(())).await;
     let path = format!("/v1/schedules/{schedule}");
     service.api.call("DELETE", &path, None).await.expect("an answer").data();
     assert_eq!(end(&service.api.finished(&id).await), ("FAILED", Some("CANCELLED"), 1));
@@ -76,9 +76,9 @@ async fn a_trigger_leaves_the_next_run_where_it_is() {
 async fn a_job_runs_wholly_by_the_version_it_was_made_with() {
     let service = Service::start().await;
     let fields = json!({ "body": "old", "headers": "{\"x-version\":\"old\"}" });
-    let schedule = service.api.create(&service.target.url("/later/1/old"), fields).await;
+    let schedule = service.api.create(&service.target.url("/later/5/old"), fields).await;
     let id = service.api.trigger(&schedule).await;
-    until("its first attempt has ended", async || {
+    until("the first attempt of the job has ended", async || {
         let job = service.api.job(&id).await;
         (job["status"] == "PENDING" && job["attemptNumber"] == 1).then_some(())
     })
@@ -91,10 +91,11 @@ async fn a_job_runs_wholly_by_the_version_it_was_made_with() {
     });
     let path = format!("/v1/schedules/{schedule}");
     service.api.call("PATCH", &path, Some(&change)).await.expect("an answer").data();
+    assert_eq!(service.target.hits_of(&id).len(), 1, "the change precedes the second attempt");
     let job = service.api.finished(&id).await;
     assert_eq!((end(&job), &job["body"]), (("SUCCESS", None, 2), &json!("old")));
     for hit in service.target.hits_of(&id) {
-        assert_eq!((hit.path.as_str(), &hit.body[..]), ("/later/1/old", &b"old"[..]));
+        assert_eq!((hit.path.as_str(), &hit.body[..]), ("/later/5/old", &b"old"[..]));
         assert_eq!((hit.header("x-version"), hit.method.as_str()), ("old", "POST"));
     }
 }

@@ -12,7 +12,7 @@ use punctual::domain::shard::{Epoch, ShardId};
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp};
 use punctual::executor::{self, Executor};
-use punctual::local_executor::LocalRunner;
+use punctual::local_executor::LocalHandover;
 use punctual::outbound;
 use punctual::queue::memory::MemoryQueue;
 use punctual::queue::{
@@ -66,8 +66,8 @@ impl Core {
         Accounts::new(store.clone(), clock.clone(), random.clone(), plans.clone())
     }
 
-    /// Creates commands. With `beside`, that executor may run their jobs.
-    pub fn schedules(&self, beside: Option<&Executor>) -> Schedules {
+    /// Creates commands. With `local_executor`, that executor may run their jobs.
+    pub fn schedules(&self, local_executor: Option<&Executor>) -> Schedules {
         Schedules::new(schedules::ScheduleParts {
             store: self.store.clone(),
             queue: self.queue.clone(),
@@ -77,7 +77,8 @@ impl Core {
             tasks: self.tasks.clone(),
             shards: self.shards,
             plans: self.plans.clone(),
-            runner: beside.map(|executor| Arc::new(executor.starter()) as Arc<dyn LocalRunner>),
+            handover: local_executor
+                .map(|executor| Arc::new(executor.starter()) as Arc<dyn LocalHandover>),
         })
     }
 

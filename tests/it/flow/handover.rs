@@ -9,7 +9,7 @@ use punctual::domain::request_body::object;
 use punctual::domain::ticket::Ticket;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::executor::{self, Executor};
-use punctual::local_executor::LocalRunner;
+use punctual::local_executor::LocalHandover;
 use punctual::schedules::Schedules;
 use serde_json::json;
 
@@ -35,7 +35,10 @@ async fn schedule(core: &Core, schedules: &Schedules) -> (AccountId, ScheduleId)
 }
 
 async fn until_so_many_run(core: &Core, count: usize) {
-    until("they run", async || (core.target.count() == count).then_some(())).await;
+    until(&format!("{count} attempts are sent"), async || {
+        (core.target.count() == count).then_some(())
+    })
+    .await;
 }
 
 async fn stop(core: &Core, executor: &Executor) {
@@ -71,7 +74,8 @@ async fn jobs_without_a_free_slot_wait_in_the_queue() {
     trigger().await.expect("a job");
     trigger().await.expect("a job");
     let pushed = &core.queue.pushed;
-    until("they are queued", async || (pushed.load(Ordering::Relaxed) == 2).then_some(())).await;
+    until("two tickets are pushed", async || (pushed.load(Ordering::Relaxed) == 2).then_some(()))
+        .await;
     assert_eq!(core.target.count(), 1);
     core.target.release();
     until_so_many_run(&core, 3).await;
@@ -90,7 +94,7 @@ async fn those_that_a_stop_meets_are_started_or_queued() {
     }
     let held = core.hold_writes().await;
     for job in &jobs {
-        assert_eq!(executor.starter().take_over(&[*job]), [], "it is taken");
+        assert_eq!(executor.starter().accept(&[*job]), [], "it is taken");
         live_for(Duration::from_millis(5)).await;
     }
     core.tasks.begin_stop();

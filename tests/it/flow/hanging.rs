@@ -12,11 +12,11 @@ use crate::harness::wait::within;
 
 /// The time that a start may take in addition to twice its idle time. Meanwhile the job rescuer
 /// pushes four pages of 1,000 late jobs per second. Each page keeps a debug build busy for some 50
-/// ms, and the machine has two cores for all tests. A start that waited behind the backlog would
-/// take minutes.
-const MACHINE: Duration = Duration::from_millis(300);
+/// ms, and ten times as long on a slow machine. A start that waited behind the backlog would take
+/// minutes.
+const MACHINE: Duration = Duration::from_secs(3);
 /// The time from the preparation of the store to the first tick. By then the service runs again.
-const TICKS_AFTER_SECONDS: i64 = 15;
+const TICKS_AFTER_SECONDS: i64 = 30;
 
 async fn execute(store: &mut SqliteConnection, sql: &'static str, value: i64) {
     sqlx::query(sql).bind(value).execute(store).await.expect("executed");
@@ -45,8 +45,10 @@ async fn make_jobs_wait(store: &mut SqliteConnection) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_that_wait_for_a_hanging_host_delay_no_other_account() {
     let mut service = Service::start().await;
-    service.api.create(&service.target.url("/hang"), json!({ "name": "hangs" })).await;
-    let mut quiet = Quiet::new(service.stranger("quiet").await).await;
+    // The requests hang for longer than the test takes.
+    let hangs = json!({ "name": "hangs", "timeoutSeconds": 300 });
+    service.api.create(&service.target.url("/hang"), hangs).await;
+    let mut quiet = Quiet::new(service.other_account_client("quiet").await).await;
     service.restart(tick_soon).await;
     let idle = quiet.lags(&service.api).await;
 

@@ -51,8 +51,19 @@ async fn a_hundred_triggers_at_once_are_a_hundred_jobs() {
 #[tokio::test]
 async fn no_account_has_more_under_way_than_its_cap() {
     let service = Service::with(&[("executor.per_account", "7")]).await;
-    let schedule = service.api.create(&service.target.url("/slow/30"), json!({})).await;
-    for id in trigger_often(&service.api, &schedule, 40).await {
+    let hanging = service.api.create(&service.target.url("/hang"), json!({})).await;
+    let slow = service.api.create(&service.target.url("/slow/30"), json!({})).await;
+    let mut ids = trigger_often(&service.api, &hanging, 20).await;
+    ids.extend(trigger_often(&service.api, &slow, 40).await);
+    until("the account is at its cap", async || (service.target.count() == 7).then_some(())).await;
+    // A job of another account starts and ends, and no further one of this account starts.
+    let other_account = service.other_account_client("second").await;
+    let other = Recorder::start().await;
+    let job = other_account.run(&other.url("/ok"), json!({})).await;
+    assert_eq!(other_account.finished(&job).await["status"], "SUCCESS");
+    assert_eq!(service.target.count(), 7);
+    service.target.release();
+    for id in ids {
         assert_eq!(service.api.finished(&id).await["status"], "SUCCESS");
     }
     assert_eq!(most_at_once(&service.target), 7);
@@ -66,13 +77,18 @@ async fn no_account_has_more_under_way_than_its_plan_allows() {
     let jobs = trigger_often(&service.api, &slow, 20).await;
     until("the plan is full", async || (service.target.count() == 3).then_some(())).await;
     // The postponed jobs do not delay another account.
-    let stranger = service.stranger("unlimited").await;
+    let other_account = service.other_account_client("unlimited").await;
     let other = Recorder::start().await;
-    let quick = stranger.create(&other.url("/slow/30"), json!({})).await;
-    for id in trigger_often(&stranger, &quick, 10).await {
-        assert_eq!(stranger.finished(&id).await["status"], "SUCCESS");
+    let hanging = other_account.create(&other.url("/hang"), json!({})).await;
+    let others = trigger_often(&other_account, &hanging, 10).await;
+    until("more than 3 attempts of an account without a limit are sent", async || {
+        (other.count() > 3).then_some(())
+    })
+    .await;
+    other.release();
+    for id in others {
+        assert_eq!(other_account.finished(&id).await["status"], "SUCCESS");
     }
-    assert!(most_at_once(&other) > 3, "of an account without a limit");
     assert_eq!(service.target.count(), 3);
     service.target.release();
     for id in jobs {
@@ -104,7 +120,8 @@ async fn no_host_has_more_under_way_than_its_cap() {
 /// S10: the rate limit of the key that a schedule sends stops a schedule that triggers itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
-    const LIMIT: usize = 200;
+    // The jobs run one after the other, and all of them must be sent within the same minute.
+    const LIMIT: usize = 60;
     let service = Service::with(&[("rate.per_minute", &LIMIT.to_string())]).await;
     let headers = json!({ "x-api-key": service.second_key().await });
     let fields = json!({ "headers": headers.to_string(), "maxRetries": 1 });
@@ -114,9 +131,9 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
     let itself = json!({ "endpoint": trigger });
     service.api.call("PATCH", &path, Some(&itself)).await.expect("an answer").data();
     service.api.trigger(&schedule).await;
-    let refused = until("one is refused", async || {
+    let refused = within(Duration::from_secs(50), "a job has failed", async || {
         // This pause keeps the polling calls within the limit of their key.
-        live_for(Duration::from_millis(150)).await;
+        live_for(Duration::from_secs(1)).await;
         service.api.get("/v1/jobs?status=FAILED").await.data()["jobs"].as_array()?.first().cloned()
     })
     .await;
@@ -129,8 +146,12 @@ async fn a_schedule_that_triggers_itself_ends_at_the_limit_of_its_key() {
 const NOISE: usize = 5_000;
 /// The number of measured runs of the other account, before and during the burst.
 const SAMPLES: usize = 40;
-/// The tolerance of the measurement on a busy machine.
-const NOISE_OF_MACHINE: Duration = Duration::from_millis(25);
+/// The time that a start may take in addition to twice its idle time, on a busy machine. A start
+/// that waited behind the burst would wait for the timeouts of its requests, which are
+/// `NOISE_SECONDS`. How much a burst costs is for the benchmarks.
+const NOISE_OF_MACHINE: Duration = Duration::from_secs(1);
+/// The timeout of the requests of the burst. They hang for longer than the test takes.
+const NOISE_SECONDS: u32 = 300;
 
 /// Runs a schedule repeatedly. Returns the median time from the trigger to the request at the
 /// target.
@@ -152,7 +173,10 @@ async fn start_lag(api: &ApiClient, schedule: &str, target: &Recorder) -> Durati
 async fn make_noise(service: &Service, count: usize) {
     let url = service.target.url("/hang");
     for part in 0..count / 1_000 {
-        let one = |place: usize| schedule(&url, json!({ "name": format!("noise {part}.{place}") }));
+        let one = |index: usize| {
+            let name = format!("noise {part}.{index}");
+            schedule(&url, json!({ "name": name, "timeoutSeconds": NOISE_SECONDS }))
+        };
         let batch = Value::Array((0..1_000).map(one).collect());
         service.api.post("/v1/schedules/bulk", &batch).await.data();
     }
@@ -166,7 +190,7 @@ async fn many_due_ticks_of_one_account_hide_none_of_another() {
     let mut service = Service::start().await;
     let quiet_target = Recorder::start().await;
     make_noise(&service, 25_000).await;
-    let quiet = service.stranger("quiet").await;
+    let quiet = service.other_account_client("quiet").await;
     let one = |_| schedule(&quiet_target.url("/ok"), json!({}));
     quiet.post("/v1/schedules/bulk", &Value::Array((0..FEW).map(one).collect())).await.data();
     let quiet_key = quiet.key().to_owned();
@@ -177,9 +201,11 @@ async fn many_due_ticks_of_one_account_hide_none_of_another() {
         })
         .await;
     let quiet = service.api.with_key(&quiet_key);
-    within(Duration::from_secs(30), "the few end", async || {
-        (quiet.jobs("status=SUCCESS").await.len() >= FEW).then_some(())
-    })
+    within(
+        Duration::from_secs(30),
+        "the due jobs of the other account have succeeded",
+        async || (quiet.jobs("status=SUCCESS").await.len() >= FEW).then_some(()),
+    )
     .await;
     let fired_before = concat!(
         "SELECT count(*) FROM runs WHERE created_at < (SELECT max(created_at) FROM jobs WHERE ",
@@ -192,13 +218,13 @@ async fn many_due_ticks_of_one_account_hide_none_of_another() {
 }
 
 /// Architecture, "Cost": while 5,000 long jobs of one account are due, the start lag of another
-/// account stays within twice its idle value.
+/// account stays within twice its idle value, and the tolerance of a busy machine.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_of_one_account_does_not_delay_another() {
     let mut service = Service::start().await;
     let quiet_target = Recorder::start().await;
     make_noise(&service, NOISE).await;
-    let quiet = service.stranger("quiet").await;
+    let quiet = service.other_account_client("quiet").await;
     let schedule = quiet.create(&quiet_target.url("/ok"), json!({})).await;
     let idle = start_lag(&quiet, &schedule, &quiet_target).await;
 
@@ -216,7 +242,7 @@ async fn a_burst_of_one_account_does_not_delay_another() {
         })
         .await;
     let quiet = service.api.with_key(&quiet_key);
-    within(Duration::from_secs(30), "the burst", async || {
+    within(Duration::from_secs(30), "the burst fills the host", async || {
         // The cap of one host.
         (service.target.count() == 50).then_some(())
     })

@@ -39,7 +39,7 @@ async fn shards_that_wait_for_a_turn_are_not_served_repeatedly() {
             leader.run_once(now).await.expect("served");
         }
     };
-    let beside = async {
+    let release = async {
         until("the silent shard is read", async || (queue.looks() > 0).then_some(())).await;
         live_for(A_WHILE).await;
         let looks = queue.looks();
@@ -47,7 +47,7 @@ async fn shards_that_wait_for_a_turn_are_not_served_repeatedly() {
         queue.due_hint().notify_one();
         looks
     };
-    let ((), looks) = tokio::join!(round, beside);
+    let ((), looks) = tokio::join!(round, release);
     assert!(looks < 20 * usize::from(SHARDS), "the others were looked at {looks} times meanwhile");
 }
 
@@ -61,8 +61,8 @@ async fn while_the_time_is_unknown_the_leader_pauses_between_its_rounds() {
     // The first round takes over the shards, which then all want to be compared.
     leader.run_once(clock.now()).await.expect("served");
     let monotonic = i64::try_from(clock.monotonic().as_micros()).expect("a short time");
-    clock.follow(clock.now().as_millis() * 1_000 - monotonic, clock.monotonic());
-    assert!(!clock.is_believed(), "the last sample of the time has expired");
+    clock.sync(clock.now().as_millis() * 1_000 - monotonic, clock.monotonic());
+    assert!(!clock.is_trusted(), "the last sample of the time has expired");
     let now = clock.now();
     let pause = leader.run_once(now).await.expect("served");
     assert!(matches!(pause, LoopPause::Until(at) if at > now), "{pause:?} at {now}");

@@ -9,7 +9,7 @@ use standardwebhooks::Webhook;
 use super::end;
 use crate::harness::app::Service;
 use crate::harness::recorder::Hit;
-use crate::harness::wait::until;
+use crate::harness::wait::{until, within};
 
 const HEADERS: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
@@ -112,12 +112,19 @@ async fn two_secrets_sign_while_one_takes_the_place_of_the_other() {
         service.api.finished(&id).await;
         service.target.hits_of(&id).swap_remove(0)
     };
-    service.rotate_signing_secret(Duration::from_secs(3)).await;
+    service.rotate_signing_secret(Duration::from_secs(30)).await;
     let both = hit().await;
     let new = service.signing_secrets().await.swap_remove(0);
     assert_ne!(new, old);
     assert!(verifies(&both, &new) && verifies(&both, &old));
-    let alone = until("only the new one signs", async || {
+    let mut store = service.store().await;
+    within(Duration::from_secs(60), "the overlap ends", async || {
+        let valid = "SELECT count(*) FROM signing_secrets WHERE expires_at > unixepoch() * 1000";
+        let valid = sqlx::query_scalar::<_, i64>(valid).fetch_one(&mut store).await;
+        (valid.expect("counted") == 0).then_some(())
+    })
+    .await;
+    let alone = until("only the new secret signs", async || {
         let hit = hit().await;
         assert!(verifies(&hit, &new), "it signs from the rotation on");
         (!verifies(&hit, &old)).then_some(hit)
@@ -134,10 +141,10 @@ async fn two_secrets_sign_while_one_takes_the_place_of_the_other() {
 #[tokio::test]
 async fn accounts_sign_with_secrets_of_their_own() {
     let service = Service::start().await;
-    let stranger = service.stranger("second").await;
+    let other_account = service.other_account_client("second").await;
     let fields = json!({ "signRequests": true });
-    let id = stranger.run(&service.target.url("/ok"), fields).await;
-    stranger.finished(&id).await;
+    let id = other_account.run(&service.target.url("/ok"), fields).await;
+    other_account.finished(&id).await;
     let hit = service.target.hits_of(&id).swap_remove(0);
     assert!(!verifies(&hit, &service.signing_secrets().await[0]));
 }

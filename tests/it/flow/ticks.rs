@@ -36,7 +36,7 @@ fn instant(record: &Value, name: &str) -> Timestamp {
 
 /// Waits until a schedule has at least `least` jobs. Returns them, oldest first.
 async fn jobs_of(service: &Service, schedule: &str, least: usize) -> Vec<Value> {
-    let mut jobs = until(&format!("{least} jobs"), async || {
+    let mut jobs = until(&format!("the schedule has {least} jobs"), async || {
         let jobs = service.api.jobs(&format!("scheduleId={schedule}")).await;
         (jobs.len() >= least).then_some(jobs)
     })
@@ -71,7 +71,10 @@ async fn a_schedule_runs_at_the_next_minute() {
     let tick = instant(&record, "nextRunAtUtc");
     assert!(tick > instant(&record, "createdAt"));
 
-    let hit = within(A_MINUTE, "the tick", async || service.target.hits().first().cloned()).await;
+    let hit = within(A_MINUTE, "the request of the tick arrives", async || {
+        service.target.hits().first().cloned()
+    })
+    .await;
     assert!(hit.wall_ms >= tick.as_millis(), "TICK-3: early by {}", tick.as_millis() - hit.wall_ms);
     let job = service.api.finished(&hit.job).await;
     assert_eq!((end(&job), &job["trigger"]), (("SUCCESS", None, 1), &json!("schedule")));
@@ -81,8 +84,8 @@ async fn a_schedule_runs_at_the_next_minute() {
     let record = service.api.get(&path).await.data().clone();
     assert_eq!(instant(&record, "nextRunAtUtc").as_millis(), tick.as_millis() + 60_000);
     assert_eq!(record["lastJobStatus"], "SUCCESS");
-    // The trigger is `schedule` only for a tick that fired on time, within a second on any machine.
-    assert!(hit.wall_ms - tick.as_millis() < 1_000, "late by {}", hit.wall_ms - tick.as_millis());
+    // On time, with the delay that a busy machine may add: long before the next tick.
+    assert!(hit.wall_ms - tick.as_millis() < 10_000, "late by {}", hit.wall_ms - tick.as_millis());
 }
 
 #[tokio::test]
@@ -132,13 +135,19 @@ async fn skip_leaves_ticks_out_while_a_job_is_active() {
     let schedule = service.api.create(&service.target.url("/hang"), fields).await;
     outage(&mut service).await;
     let jobs = jobs_of(&service, &schedule, 1).await;
-    until("it is under way", async || (service.target.count() > 0).then_some(())).await;
+    until("the attempt of the first job is sent", async || {
+        (service.target.count() > 0).then_some(())
+    })
+    .await;
     let skips = skips_of(&service, &schedule).await;
     assert_eq!((jobs.len(), skips.len(), skips[0].0.as_str()), (1, 1, "overlap"));
     assert!((5..=7).contains(&skips[0].1), "{skips:?}");
     // A triggered job is neither blocked by the job of the tick, nor does it block one.
     let manual = service.api.trigger(&schedule).await;
-    until("both run", async || (service.target.count() == 2).then_some(())).await;
+    until("the attempts of both jobs are sent", async || {
+        (service.target.count() == 2).then_some(())
+    })
+    .await;
     service.target.release();
     for job in [jobs[0]["id"].as_str().expect("an id"), &manual] {
         assert_eq!(end(&service.api.finished(job).await), ("SUCCESS", None, 1));
@@ -154,7 +163,10 @@ async fn queue_one_holds_one_job_back() {
     let schedule = service.api.create(&service.target.url("/hang"), fields).await;
     outage(&mut service).await;
     let jobs = jobs_of(&service, &schedule, 2).await;
-    until("the first is under way", async || (service.target.count() > 0).then_some(())).await;
+    until("the attempt of the first job is sent", async || {
+        (service.target.count() > 0).then_some(())
+    })
+    .await;
     let skips = skips_of(&service, &schedule).await;
     assert_eq!((jobs.len(), skips.len(), skips[0].0.as_str()), (2, 1, "overlap"));
     let ids: Vec<_> = jobs.iter().map(|job| job["id"].as_str().expect("an id")).collect();

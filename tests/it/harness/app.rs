@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// Creates another account and returns a client of it.
-    pub async fn stranger(&self, name: &str) -> ApiClient {
+    pub async fn other_account_client(&self, name: &str) -> ApiClient {
         self.api.with_key(&new_key(self.app(), name, UNLIMITED).await)
     }
 

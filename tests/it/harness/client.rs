@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::wait::{PATIENCE, until, within};
+use super::wait::{TIMEOUT, until, within};
 
 /// The timeout of a call.
-const LONGEST_CALL: Duration = Duration::from_secs(40);
+const MAX_CALL: Duration = Duration::from_secs(40);
 
 /// An API client with a key.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl ApiClient {
     /// Makes a call. Fails if the connection breaks before the complete response has arrived.
     pub async fn call(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
         let exchange = self.exchange(method, path, body);
-        tokio::time::timeout(LONGEST_CALL, exchange).await.map_err(io::Error::other)?
+        tokio::time::timeout(MAX_CALL, exchange).await.map_err(io::Error::other)?
     }
 
     async fn exchange(&self, method: &str, path: &str, body: Option<&Value>) -> io::Result<Reply> {
@@ -134,7 +134,7 @@ impl ApiClient {
 
     /// Waits until a job has finished, and returns it.
     pub async fn finished(&self, id: &str) -> Value {
-        self.finished_within(PATIENCE, id).await
+        self.finished_within(TIMEOUT, id).await
     }
 
     /// Waits at most `bound` until a job has finished, and returns it.

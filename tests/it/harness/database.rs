@@ -44,8 +44,8 @@ impl Database {
         PostgresStore::open(&self.settings(), &cipher()).expect("open")
     }
 
-    /// Opens a further connection, independent of the store under test.
-    pub async fn beside(&self) -> PgConnection {
+    /// Opens a second connection, independent of the store under test.
+    pub async fn second_connection(&self) -> PgConnection {
         connect(&self.name).await
     }
 }
@@ -104,14 +104,14 @@ async fn template(server: &mut PgConnection) -> String {
             .await
             .expect("ask");
     if !exists {
-        let mut beside = connect("postgres").await;
-        run(&mut beside, &format!("CREATE DATABASE making_{name}")).await;
+        let mut other_session = connect("postgres").await;
+        run(&mut other_session, &format!("CREATE DATABASE making_{name}")).await;
         let store =
             PostgresStore::open(&PostgresSettings::new(url(&format!("making_{name}"))), &cipher());
         let store = store.expect("open");
         store.migrate().await.expect("migrate");
         store.close().await;
-        run(&mut beside, &format!("ALTER DATABASE making_{name} RENAME TO {name}")).await;
+        run(&mut other_session, &format!("ALTER DATABASE making_{name} RENAME TO {name}")).await;
     }
     lock.commit().await.expect("commit");
     name

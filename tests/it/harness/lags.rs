@@ -60,7 +60,7 @@ impl Quiet {
         let triggered = api.create(&target.url("/ok"), json!({})).await;
         let retried = json!({ "maxRetries": 2 });
         let retried = api.create(&target.url("/seq/500,200"), retried).await;
-        let one = |place| schedule(&target.url("/ok"), json!({ "name": format!("tick {place}") }));
+        let one = |index| schedule(&target.url("/ok"), json!({ "name": format!("tick {index}") }));
         let ticking = Value::Array((0..SAMPLES).map(one).collect());
         api.post("/v1/schedules/bulk", &ticking).await.data();
         Self { api, target, triggered, retried }

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::form_urlencoded;
 
-use super::wait::PATIENCE;
+use super::wait::TIMEOUT;
 
 /// The content type of most forms.
 const URL_ENCODED: &str = "application/x-www-form-urlencoded";
@@ -112,7 +112,7 @@ impl PageVisitor {
         let mut stream = self.open(method, path, content_type, body).await;
         let mut bytes = Vec::new();
         let read = stream.read_to_end(&mut bytes);
-        timeout(PATIENCE, read).await.expect("a response in time").expect("received");
+        timeout(TIMEOUT, read).await.expect("a response in time").expect("received");
         Page::read(&bytes)
     }
 

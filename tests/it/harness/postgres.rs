@@ -126,8 +126,8 @@ impl PostgresServer {
         self.url().parse().expect("a URL")
     }
 
-    /// Opens a further connection, independent of the service under test.
-    pub async fn beside(&self) -> PgConnection {
+    /// Opens a second connection, independent of the service under test.
+    pub async fn second_connection(&self) -> PgConnection {
         self.options().connect().await.expect("it answers")
     }
 }

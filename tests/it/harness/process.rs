@@ -134,7 +134,7 @@ pub fn binary(data_dir: &Path) -> Command {
 ///
 /// # Panics
 /// If it does not end in time.
-pub async fn complaint(mut command: Command) -> (Option<i32>, String) {
+pub async fn run_to_end(mut command: Command) -> (Option<i32>, String) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it runs");
     let ended = tokio::time::timeout(START, async {
@@ -166,17 +166,20 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Returns the lines that the server has logged.
+    /// Returns the lines that the server has logged. An incomplete last line is left out.
     pub fn log(&self) -> Vec<Value> {
-        let text = fs::read_to_string(&self.log).expect("a log");
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        let bytes = fs::read(&self.log).expect("a log");
+        let text = String::from_utf8_lossy(&bytes);
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Waits until the server is ready.
     pub async fn ready(&mut self) {
-        let (public, operations) = within(START, "serving", async || self.addresses()).await;
+        let (public, operations) =
+            within(START, "the server logs its addresses", async || self.addresses()).await;
         (self.public, self.operations) = (Some(public), Some(operations));
-        until("ready", async || self.is_ready().await.then_some(())).await;
+        until("the server is ready", async || self.is_ready().await.then_some(())).await;
     }
 
     /// Returns `true` if the server reports that it is ready.

@@ -191,9 +191,9 @@ impl Shared {
             Behaviour::Answer(status, body) => Ok(plain(status, body)),
             Behaviour::Large(status, bytes) => Ok(plain(status, vec![b'x'; bytes])),
             Behaviour::Drip => Ok(Response::new(StreamBody::new(drips()).boxed_unsync())),
-            Behaviour::Redirect(place) => {
+            Behaviour::Redirect(location) => {
                 let mut response = plain(307, "over there");
-                response.headers_mut().insert("location", HeaderValue::from_static(place));
+                response.headers_mut().insert("location", HeaderValue::from_static(location));
                 Ok(response)
             }
             Behaviour::SlowDown(seconds) => {

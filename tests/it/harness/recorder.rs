@@ -12,6 +12,7 @@
 //!
 //! The rest of the path after a further slash is only recorded.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -106,6 +107,16 @@ impl Recorder {
         self.shared.hits().len()
     }
 
+    /// Returns the number of received requests whose path ends like this.
+    pub fn count_of(&self, path: &str) -> usize {
+        self.shared.hits().iter().filter(|hit| hit.path.ends_with(path)).count()
+    }
+
+    /// Returns the jobs whose requests were received.
+    pub fn jobs(&self) -> BTreeSet<String> {
+        self.shared.hits().iter().map(|hit| hit.job.clone()).collect()
+    }
+
     /// Answers the requests that hang. Further requests no longer hang.
     pub fn release(&self) {
         self.shared.released.send_replace(true);
@@ -130,13 +141,13 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 /// Records the end of a request when it is dropped, also after a disconnect.
 struct Under<'a> {
     shared: &'a Shared,
-    place: usize,
+    index: usize,
     status: Option<u16>,
 }
 
 impl Drop for Under<'_> {
     fn drop(&mut self) {
-        let hit = &mut self.shared.hits()[self.place];
+        let hit = &mut self.shared.hits()[self.index];
         hit.ended = Some(Instant::now());
         hit.answered = self.status;
     }
@@ -166,12 +177,12 @@ impl Shared {
             answered: None,
         };
         let path = hit.path.clone();
-        let place = {
+        let index = {
             let mut hits = self.hits();
             hits.push(hit);
             hits.len() - 1
         };
-        let mut under = Under { shared: self, place, status: None };
+        let mut under = Under { shared: self, index, status: None };
         let response = self.answer(&path, attempt).await?;
         under.status = Some(response.status().as_u16());
         Ok(response)
@@ -187,8 +198,8 @@ impl Shared {
             "seq" => {
                 let statuses: Vec<u16> =
                     argument.split(',').map(|status| status.parse().expect("a status")).collect();
-                let place = (attempt.max(1) as usize - 1).min(statuses.len() - 1);
-                match statuses[place] {
+                let index = (attempt.max(1) as usize - 1).min(statuses.len() - 1);
+                match statuses[index] {
                     0 => Err(io::ErrorKind::ConnectionReset.into()),
                     status => Ok(plain(status, "told")),
                 }

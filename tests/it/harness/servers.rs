@@ -55,8 +55,8 @@ pub fn free_node_port() -> u16 {
 fn free_port_of(ports: Range<u16>) -> u16 {
     let random = Random::system();
     let mut next = || {
-        let place = random.bits() % u128::from(ports.end - ports.start);
-        ports.start + u16::try_from(place).expect("below the number of ports")
+        let offset = random.bits() % u128::from(ports.end - ports.start);
+        ports.start + u16::try_from(offset).expect("below the number of ports")
     };
     std::iter::repeat_with(&mut next).find(|port| is_free(*port)).expect("one of many")
 }

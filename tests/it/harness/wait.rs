@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// The default timeout of a condition. It is generous because test machines are busy.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits for `span`, for example until the time of a fault that a seed determines.
 pub async fn live_for(span: Duration) {
@@ -27,5 +27,5 @@ pub async fn within<T>(bound: Duration, what: &str, mut ask: impl AsyncFnMut() -
 
 /// Like `within`, with the default timeout.
 pub async fn until<T>(what: &str, ask: impl AsyncFnMut() -> Option<T>) -> T {
-    within(PATIENCE, what, ask).await
+    within(TIMEOUT, what, ask).await
 }

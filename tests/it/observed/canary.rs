@@ -19,7 +19,7 @@ use crate::harness::process::{Installation, Server};
 use crate::harness::wait::{live_for, within};
 
 /// The timeout for some ticks, in a time lapse and on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Returns an installation with a canary, whose minutes last five seconds. It may call no other
 /// local target.
@@ -42,7 +42,7 @@ async fn ticks(server: &Server, result: &str) -> u64 {
 async fn its_ticks_run_though_nothing_else_may_be_called() {
     let mut installation = installation();
     let server = installation.serve().await;
-    within(PATIENCE, "the ticks of two minutes run", async || {
+    within(TIMEOUT, "the ticks of two minutes run", async || {
         let ran = ticks(&server, "on_time").await + ticks(&server, "late").await;
         (ran >= 6).then_some(())
     })
@@ -61,7 +61,7 @@ async fn its_ticks_run_though_nothing_else_may_be_called() {
 
     // Ticks that are not allowed to run are missed.
     installation.run(&["account", "suspend", "punctual-canary"]);
-    within(PATIENCE, "its ticks are missed", async || {
+    within(TIMEOUT, "the ticks of the suspended canary are missed", async || {
         (ticks(&server, "missed").await > 0).then_some(())
     })
     .await;
@@ -80,7 +80,7 @@ async fn a_duplicate_request_is_counted() {
             client.get("/echo").await;
         }
     }
-    within(PATIENCE, "one is doubled", async || {
+    within(TIMEOUT, "one tick is counted as doubled", async || {
         let doubled = ticks(&server, "doubled").await;
         assert!(doubled <= 1, "{doubled}");
         (doubled == 1).then_some(())
@@ -92,7 +92,7 @@ async fn a_duplicate_request_is_counted() {
 async fn a_canary_that_is_switched_off_rests() {
     let mut installation = installation();
     let server = installation.serve().await;
-    within(PATIENCE, "it is set up", async || {
+    within(TIMEOUT, "the account of the canary is created", async || {
         let accounts = installation.run(&["account", "list"]);
         accounts.contains("punctual-canary").then_some(())
     })
@@ -100,7 +100,7 @@ async fn a_canary_that_is_switched_off_rests() {
     server.kill();
     let mut server = installation.launch(&[("PUNCTUAL_CANARY_ENABLED", "false".to_owned())]);
     server.ready().await;
-    within(PATIENCE, "it rests", async || {
+    within(TIMEOUT, "the account of the canary is suspended", async || {
         let accounts = installation.run(&["account", "list"]);
         let its = accounts.lines().find(|line| line.contains("punctual-canary"));
         its.expect("it is there").contains("suspended").then_some(())
@@ -108,7 +108,7 @@ async fn a_canary_that_is_switched_off_rests() {
     .await;
     server.kill();
     let _server = installation.serve().await;
-    within(PATIENCE, "the canary continues", async || {
+    within(TIMEOUT, "the canary continues", async || {
         let accounts = installation.run(&["account", "list"]);
         let its = accounts.lines().find(|line| line.contains("punctual-canary"));
         its.expect("it is there").contains("active").then_some(())
@@ -120,7 +120,7 @@ async fn a_canary_that_is_switched_off_rests() {
 async fn checks_that_were_not_judged_in_time_are_judged_later() {
     let mut installation = installation();
     let server = installation.serve().await;
-    within(PATIENCE, "it judges", async || {
+    within(TIMEOUT, "the canary has judged three ticks", async || {
         (ticks(&server, "on_time").await + ticks(&server, "late").await >= 3).then_some(())
     })
     .await;
@@ -128,7 +128,7 @@ async fn checks_that_were_not_judged_in_time_are_judged_later() {
     server.signal("-STOP");
     live_for(Duration::from_secs(25)).await;
     server.signal("-CONT");
-    within(PATIENCE, "the ticks of all that time are missed", async || {
+    within(TIMEOUT, "nine ticks are counted as missed", async || {
         (ticks(&server, "missed").await >= 9).then_some(())
     })
     .await;

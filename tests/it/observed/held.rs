@@ -9,7 +9,7 @@ use crate::harness::recorder::Recorder;
 use crate::harness::wait::within;
 
 /// The timeout for some ticks, in a time lapse and on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_held_as_its_schedule_wants_does_not_start_late() {
@@ -22,7 +22,7 @@ async fn a_job_that_is_held_as_its_schedule_wants_does_not_start_late() {
     });
     installation.client(&server).create(&target.url("/hang"), fields).await;
     let overlapped = "punctual_skips_total{reason=\"overlap\"}";
-    within(PATIENCE, "one runs, one is held, and one is skipped", async || {
+    within(TIMEOUT, "a tick is skipped because of overlap", async || {
         (server.counter(overlapped).await > 0).then_some(())
     })
     .await;
@@ -30,7 +30,7 @@ async fn a_job_that_is_held_as_its_schedule_wants_does_not_start_late() {
     assert!(server.counter("punctual_ticks_fired_total").await >= 2, "the held tick was fired");
     assert!(server.counter("punctual_firing_lag_seconds_count").await >= 2);
     target.release();
-    within(PATIENCE, "the held one runs", async || (target.count() >= 2).then_some(())).await;
+    within(TIMEOUT, "the held job is sent", async || (target.count() >= 2).then_some(())).await;
     // The job has waited for more than a minute.
     let bucket = |bound: &str| format!("punctual_start_lag_seconds_bucket{{le=\"{bound}\"}}");
     let all = server.counter(&bucket("+Inf")).await;

@@ -11,7 +11,7 @@ use crate::harness::wait::{live_for, within};
 /// A minute of the calendar, with the delay of a busy machine.
 const A_MINUTE: Duration = Duration::from_secs(6);
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// After an outage, the late starts show in the metrics.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,7 +26,7 @@ async fn a_tick_that_is_caught_up_starts_late() {
     live_for(A_MINUTE * 2).await;
     let server = installation.serve().await;
     let bucket = |bound: &str| format!("punctual_start_lag_seconds_bucket{{le=\"{bound}\"}}");
-    within(PATIENCE, "a tick counts as started late", async || {
+    within(TIMEOUT, "a tick counts as started late", async || {
         let late = server.counter(&bucket("+Inf")).await - server.counter(&bucket("1")).await;
         (late > 0).then_some(())
     })

@@ -10,7 +10,7 @@ use crate::harness::app::Service;
 use crate::harness::client::{ApiClient, schedule};
 
 /// The maximum number of series of a replica, which limits the cost of storing them.
-const MOST_SERIES: usize = 4_000;
+const MAX_SERIES: usize = 4_000;
 
 /// Returns the text of a scrape.
 async fn scrape(service: &Service) -> String {
@@ -30,7 +30,7 @@ fn series(text: &str) -> BTreeSet<String> {
 async fn ten_thousand_schedules_and_a_thousand_accounts_add_no_series() {
     let service = Service::start().await;
     let before = series(&scrape(&service).await);
-    assert!(before.len() < MOST_SERIES, "{} series", before.len());
+    assert!(before.len() < MAX_SERIES, "{} series", before.len());
 
     let url = service.target.url("/ok");
     for batch in 0..10 {

@@ -4,14 +4,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::harness::link::{Link, Mood};
-use crate::harness::process::{Installation, Server, complaint};
+use crate::harness::process::{Installation, Server, run_to_end};
 use crate::harness::recorder::Recorder;
 use crate::harness::servers::free_port;
 use crate::harness::wait::{until, within};
 
 /// The timeout for the verification of one tick: a minute until it is due, and one until it counts
 /// as missed.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 fn command(installation: &Installation, server: &Server, target: &str, more: &[&str]) -> Command {
     let port = server.public().expect("it serves").port();
@@ -30,7 +30,8 @@ fn command_at(installation: &Installation, port: u16, target: &str, more: &[&str
 }
 
 async fn end(mut child: Child) -> (Option<i32>, String, String) {
-    within(PATIENCE, "it ends", async || child.try_wait().expect("a child").map(|_| ())).await;
+    within(TIMEOUT, "the command ends", async || child.try_wait().expect("a child").map(|_| ()))
+        .await;
     let output = child.wait_with_output().expect("it has ended");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (output.status.code(), text(output.stdout), text(output.stderr))
@@ -57,7 +58,7 @@ async fn it_distinguishes_a_service_that_keeps_its_promises() {
     assert!(summary.starts_with("3 ticks: 0 missed, 0 doubled, "), "{summary}");
     let (status, summary, complaints) = end(heard).await;
     assert_eq!(status, Some(0), "{summary}{complaints}");
-    assert!(summary.ends_with("3 requests came to this command\n"), "{summary}");
+    assert!(summary.ends_with("this command received 3 requests\n"), "{summary}");
     let (status, summary, complaints) = end(unheard).await;
     assert_eq!(status, Some(1), "{summary}{complaints}");
     assert!(summary.starts_with("3 ticks: 3 missed, 0 doubled, "), "{summary}");
@@ -79,7 +80,10 @@ async fn it_leaves_nothing_behind_when_it_is_stopped() {
     let mut verify = command_at(&installation, link.port, "http://127.0.0.1:1/", &[]);
     for (signal, count) in [("-TERM", 1), ("-TERM", 3), ("-INT", 1)] {
         let verify = verify.spawn().expect("it runs");
-        until("they are made", async || (schedules().await.as_u64()? >= count).then_some(())).await;
+        until("the command has created its schedules", async || {
+            (schedules().await.as_u64()? >= count).then_some(())
+        })
+        .await;
         let sent = Command::new("kill").args([signal, &verify.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
         let (status, _, complaints) = end(verify).await;
@@ -95,14 +99,14 @@ async fn a_verification_that_cannot_begin_has_a_reason() {
     let target = "http://127.0.0.1:1/";
     let mut wrong = command(&installation, &server, target, &[]);
     wrong.env("PUNCTUAL_KEY", "pk_wrong");
-    let (status, said) = complaint(wrong).await;
+    let (status, said) = run_to_end(wrong).await;
     assert_eq!(status, Some(1));
     assert!(said.contains("/v1/schedules: status 401: "), "{said}");
     let mut none = command(&installation, &server, target, &[]);
     none.env_remove("PUNCTUAL_KEY");
-    let (status, said) = complaint(none).await;
+    let (status, said) = run_to_end(none).await;
     assert_eq!((status, said.contains("give --key-file or set PUNCTUAL_KEY")), (Some(2), true));
     let refused = command(&installation, &server, "http://10.0.0.1/", &[]);
-    let (status, said) = complaint(refused).await;
+    let (status, said) = run_to_end(refused).await;
     assert_eq!((status, said.contains("URL resolves to a disallowed address")), (Some(1), true));
 }

@@ -160,17 +160,21 @@ async fn a_slow_name_server_is_given_half_of_the_time() {
     dns.script("slow.test", [late(30_000)]);
     dns.script("late.test", [late(300)]);
     let caller = Caller::asking(dns.address());
-    for name in ["silent.test", "slow.test"] {
+    let timeout = Duration::from_secs(4);
+    let calls = ["silent.test", "slow.test"].map(async |name| {
         let started = Instant::now();
-        let exchange = caller.send(get(&format!("http://{name}/")), Duration::from_secs(1)).await;
+        let exchange = caller.send(get(&format!("http://{name}/")), timeout).await;
         let spent = started.elapsed();
-        assert!((500..900).contains(&spent.as_millis()), "{name}: {spent:?}");
+        assert!((timeout / 2..timeout).contains(&spent), "{name}: {spent:?}");
         let failure = failure(exchange, ErrorCode::Dns, true);
-        assert!(failure.message.contains("within 0.5 s"), "{failure:?}");
-    }
+        assert!(failure.message.contains("within 2 s"), "{failure:?}");
+    });
+    futures_util::future::join_all(calls).await;
     let exchange = caller.get(&format!("http://late.test:{}/", target.port())).await;
-    assert!(exchange.timings.dns_ms >= Some(300), "{exchange:?}");
-    assert!(exchange.timings.connect_ms < Some(200), "{exchange:?}");
+    let (dns, connect) = (exchange.timings.dns_ms, exchange.timings.connect_ms);
+    assert!(dns >= Some(300) && connect.is_some(), "{exchange:?}");
+    // The time to connect does not include the lookup.
+    assert!(dns.zip(connect).map(|(dns, connect)| dns + connect) <= Some(exchange.duration_ms));
     assert_eq!(response(exchange).status, 200);
 }
 

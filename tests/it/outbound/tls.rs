@@ -95,13 +95,14 @@ async fn a_failed_handshake_may_succeed_another_time() {
 #[tokio::test]
 async fn a_stalled_handshake_is_cut_before_the_deadline() {
     let target = Target::start(ALLOWED, |mut peer: Peer| async move { peer.hang().await }).await;
-    let timeout = Duration::from_millis(800);
+    // The handshake may take three quarters of this time.
+    let timeout = Duration::from_secs(4);
     let started = Instant::now();
     let url = format!("https://{}/", target.address());
     let exchange = Caller::new().send(get(&url), timeout).await;
     assert!(started.elapsed() < timeout, "{exchange:?}");
     let failure = failure(exchange, ErrorCode::Tls, true);
-    let words = "the TLS handshake was not completed within 0.";
+    let words = "the TLS handshake was not completed within 2.";
     assert!(failure.message.starts_with(words), "{failure:?}");
 }
 

@@ -15,7 +15,8 @@ async fn commands_note_the_time_of_the_store() {
         "SELECT abs((extract(epoch FROM clock_timestamp()) * 1000)::bigint - created_at)
          FROM accounts",
     );
-    let apart_ms: Vec<i64> = query.fetch_all(&mut world.beside().await).await.expect("accounts");
+    let apart_ms: Vec<i64> =
+        query.fetch_all(&mut world.second_connection().await).await.expect("accounts");
     assert_eq!(apart_ms.len(), 2);
     assert!(apart_ms.iter().all(|apart| *apart < 300_000), "{apart_ms:?}");
 }

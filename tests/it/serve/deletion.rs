@@ -51,7 +51,10 @@ async fn an_account_is_unusable_at_once_and_gone_soon() {
         apis[0].finished(&job).await;
     }
     let indexed = async |count: usize| {
-        until("the due index", async || (queued(&world).await.len() == count).then_some(())).await;
+        until(&format!("the due index has {count} schedules"), async || {
+            (queued(&world).await.len() == count).then_some(())
+        })
+        .await;
     };
     indexed(4).await;
 
@@ -64,7 +67,7 @@ async fn an_account_is_unusable_at_once_and_gone_soon() {
         .await;
     }
     indexed(1).await;
-    let mut beside = world.beside().await;
+    let mut other_session = world.second_connection().await;
     for (table, left) in [
         ("schedules", 1),
         ("schedule_versions", 1),
@@ -77,7 +80,7 @@ async fn an_account_is_unusable_at_once_and_gone_soon() {
         ("deleted_accounts", 1),
     ] {
         let sql = AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
-        let rows: i64 = sqlx::query_scalar(sql).fetch_one(&mut beside).await.expect("count");
+        let rows: i64 = sqlx::query_scalar(sql).fetch_one(&mut other_session).await.expect("count");
         assert_eq!(rows, left, "{table}");
     }
     let api = second.client(&others);

@@ -77,14 +77,16 @@ async fn before_and_after_installing_all_is_well_and_nothing_is_changed() {
     before.has("warning", "store.url", "fsync is off");
     before.has("ok", "queue.url", "Redis ");
     before.has("ok", "queue.url", "maxmemory-policy is noeviction");
-    before.has("ok", "cluster.url", "a write takes ");
+    // A slow disk gets a warning with the same text.
+    let of_write = |one: &[String; 3]| one[1] == "cluster.url" && one[2].contains("a write takes ");
+    assert!(before.found.iter().any(of_write), "{}", before.text);
     let members = shared("PUNCTUAL_TEST_ETCD");
     for member in members.trim_start_matches("etcd://").split(',') {
         before.has("ok", "cluster.url", &format!("at http://{member} answers in "));
     }
     let tables =
         sqlx::query_scalar::<_, i64>("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'");
-    assert_eq!(tables.fetch_one(&mut world.beside().await).await.expect("counted"), 0);
+    assert_eq!(tables.fetch_one(&mut world.second_connection().await).await.expect("counted"), 0);
     let client = redis::Client::open(shared("PUNCTUAL_TEST_REDIS")).expect("an address");
     let mut line = client.get_multiplexed_async_connection().await.expect("it answers");
     let left: Vec<String> = redis::cmd("KEYS")
@@ -125,7 +127,8 @@ async fn each_finding_is_reported_with_a_remedy() {
     report.has("warning", "store.url", "clock is 90.");
     report.has("failure", "store.url", "it has not been set up: run `punctual migrate`");
     report.has("failure", "store.url", "40 replicas open up to 1440 (36 each): set it to ");
-    assert!(report.text.contains("error: 2 checks failed: look at store.url\n"), "{}", report.text);
+    let complaint = "error: checks failed for 1 setting: store.url\n";
+    assert!(report.text.contains(complaint), "{}", report.text);
 }
 
 /// The rights that the README names are sufficient, and fewer are not.
@@ -140,9 +143,9 @@ async fn missing_rights_are_reported() {
         user.arg(format!("&{}:*", world.prefix)).arg(rule).arg("-@dangerous").arg("+info");
         let _: () = redis.run(&user).await;
     }
-    let mut beside = world.beside().await;
+    let mut other_session = world.second_connection().await;
     let user = format!("user_{}", world.prefix.replace('-', "_"));
-    run(&mut beside, &format!("CREATE USER {user} PASSWORD 'hunter2'")).await;
+    run(&mut other_session, &format!("CREATE USER {user} PASSWORD 'hunter2'")).await;
     let mut store: Url = world.database.url().parse().expect("a URL");
     store.set_username(&user).expect("set");
     store.set_password(Some("hunter2")).expect("set");
@@ -156,8 +159,8 @@ async fn missing_rights_are_reported() {
     assert!(!report.text.contains("hunter2"), "{}", report.text);
 
     let name = world.database.url().rsplit_once('/').expect("a name").1.to_owned();
-    run(&mut beside, &format!("ALTER DATABASE {name} OWNER TO {user}")).await;
-    run(&mut beside, &format!("ALTER SCHEMA public OWNER TO {user}")).await;
+    run(&mut other_session, &format!("ALTER DATABASE {name} OWNER TO {user}")).await;
+    run(&mut other_session, &format!("ALTER SCHEMA public OWNER TO {user}")).await;
     let enough = [("PUNCTUAL_STORE_URL", store.as_str()), ("PUNCTUAL_QUEUE_URL", &queue("enough"))];
     let report = doctor(&world, &[], &enough).await;
     assert_eq!((report.status, report.failures()), (Some(0), vec![]), "{}", report.text);

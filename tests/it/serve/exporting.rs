@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 
 use crate::harness::client::ApiClient;
-use crate::harness::process::{Installation, complaint};
+use crate::harness::process::{Installation, run_to_end};
 use crate::harness::recorder::Recorder;
 use crate::harness::wait::until;
 
@@ -47,7 +47,7 @@ async fn tell(api: &ApiClient, target: &Recorder) {
     assert_eq!(set.status, 200, "{set:?}");
     let job = api.trigger(&schedule).await;
     api.finished(&job).await;
-    until("the delivery", async || {
+    until("the alert is delivered", async || {
         let found = api.get("/v1/notification-deliveries?status=DELIVERED").await;
         (found.data()["deliveries"].as_array().expect("an array").len() == 1).then_some(())
     })
@@ -70,12 +70,12 @@ fn sorted(mut records: Vec<Value>) -> Vec<Value> {
     records
 }
 
-/// A secret in the wrong place is exported as unreadable.
+/// A secret in the wrong column is exported as unreadable.
 async fn an_export_names_corrupt_fields(one: &Installation, kinds: &BTreeMap<String, Vec<Value>>) {
     let options = SqliteConnectOptions::new().filename(one.file());
-    let mut beside: SqliteConnection = options.connect().await.expect("opened");
+    let mut other_session: SqliteConnection = options.connect().await.expect("opened");
     let spoil = "UPDATE schedule_versions SET body = headers WHERE retired_at IS NULL";
-    sqlx::query(spoil).execute(&mut beside).await.expect("spoiled");
+    sqlx::query(spoil).execute(&mut other_session).await.expect("spoiled");
     let spoiled = by_kind(&one.run(&["account", "export", "first"]));
     let is_marked = |record: &&Value| record["unreadable"] == json!(["body"]);
     let marked = |kind: &str| spoiled[kind].iter().filter(is_marked).count();
@@ -96,10 +96,10 @@ async fn an_export_equals_the_answers_of_the_api() {
     one.run(&["user", "create", "ann@example.com", "--account", "first"]);
     let server = one.serve().await;
     let api = one.client(&server);
-    let stranger = ApiClient::new(server.public().expect("it serves"), &others);
+    let other_account = ApiClient::new(server.public().expect("it serves"), &others);
     fill(&api, &target).await;
     tell(&api, &target).await;
-    fill(&stranger, &target).await;
+    fill(&other_account, &target).await;
 
     let file = one.folder.path().join("first.jsonl");
     let path = file.to_str().expect("a path");
@@ -146,7 +146,7 @@ async fn an_export_equals_the_answers_of_the_api() {
     let printed = one.run(&["account", "export", "first"]);
     assert_eq!(by_kind(&printed)["job"], kinds["job"]);
     let (status, said) =
-        complaint(one.command(&["account", "export", "first", "--output", path])).await;
+        run_to_end(one.command(&["account", "export", "first", "--output", path])).await;
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("exists"), "{said}");
 }

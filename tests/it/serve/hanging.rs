@@ -15,9 +15,9 @@ use crate::harness::wait::within;
 /// pushes four pages of 1,000 late jobs per second to Redis, in a debug build, and PostgreSQL,
 /// Redis and the replica share two cores with other tests. A start that waited behind the backlog
 /// would take minutes.
-const MACHINE: Duration = Duration::from_secs(1);
+const MACHINE: Duration = Duration::from_secs(5);
 /// The time from the preparation of the store to the first tick. By then the replica runs again.
-const TICKS_AFTER_SECONDS: i64 = 12;
+const TICKS_AFTER_SECONDS: i64 = 30;
 
 async fn execute(store: &mut PgConnection, sql: &'static str, value: i64) {
     sqlx::query(sql).bind(value).execute(store).await.expect("executed");
@@ -26,8 +26,8 @@ async fn execute(store: &mut PgConnection, sql: &'static str, value: i64) {
 /// Makes the ticking schedules due soon, one after the other within five seconds.
 async fn tick_soon(store: &mut PgConnection) {
     let soon = "UPDATE schedule_state AS st
-         SET next_tick = (extract(epoch FROM clock_timestamp())::bigint + $1) * 1000 + s.place * 250
-         FROM (SELECT id, row_number() OVER (ORDER BY id) AS place
+         SET next_tick = (extract(epoch FROM clock_timestamp())::bigint + $1) * 1000 + s.position * 250
+         FROM (SELECT id, row_number() OVER (ORDER BY id) AS position
                FROM schedules WHERE name LIKE 'tick %') AS s
          WHERE s.id = st.schedule_id";
     execute(store, soon, TICKS_AFTER_SECONDS).await;
@@ -52,9 +52,11 @@ async fn jobs_that_wait_for_a_hanging_host_delay_no_other_account_in_a_cluster()
     world.run(&["account", "create", "quiet"]);
     let quiet = world.run(&["key", "create", "--account", "quiet"]);
     let replica = world.replica(&[]).await;
-    replica.client(&key).create(&target.url("/hang"), json!({ "name": "hangs" })).await;
+    // The requests hang for longer than the test takes.
+    let hangs = json!({ "name": "hangs", "timeoutSeconds": 300 });
+    replica.client(&key).create(&target.url("/hang"), hangs).await;
     let mut quiet = Quiet::new(replica.client(&quiet)).await;
-    let mut store = world.beside().await;
+    let mut store = world.second_connection().await;
 
     replica.stop().await;
     tick_soon(&mut store).await;

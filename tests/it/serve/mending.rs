@@ -7,7 +7,7 @@ use url::Url;
 
 use super::world::{Replica, SHARDS, World};
 use crate::harness::database::run;
-use crate::harness::process::complaint;
+use crate::harness::process::run_to_end;
 
 /// Returns the URL of the world's database for a user.
 fn url_of(world: &World, user: &str, password: Option<&str>) -> String {
@@ -32,22 +32,22 @@ async fn waits(replica: &mut Replica, state: &str, why: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_write_can_be_allowed() {
     let world = World::new(&[]).await;
-    let mut beside = world.beside().await;
+    let mut other_session = world.second_connection().await;
     let user = format!("user_{}", world.prefix.replace('-', "_"));
-    run(&mut beside, &format!("CREATE USER {user} PASSWORD 'another'")).await;
+    run(&mut other_session, &format!("CREATE USER {user} PASSWORD 'another'")).await;
     let url = url_of(&world, &user, Some("hunter2"));
     let mut command = world.command(&["migrate"]);
     command.env("PUNCTUAL_STORE_URL", &url);
-    let (status, said) = complaint(command).await;
+    let (status, said) = run_to_end(command).await;
     assert!(status == Some(1) && said.contains("check user and password"), "{status:?}: {said}");
 
     let mut replica = world.start(&[("PUNCTUAL_STORE_URL", &url)]).await;
     waits(&mut replica, "refused", "check user and password").await;
-    run(&mut beside, &format!("ALTER USER {user} PASSWORD 'hunter2'")).await;
+    run(&mut other_session, &format!("ALTER USER {user} PASSWORD 'hunter2'")).await;
     waits(&mut replica, "refused", "the user lacks a right").await;
     let name = world.database.url().rsplit_once('/').expect("a name").1.to_owned();
-    run(&mut beside, &format!("ALTER DATABASE {name} OWNER TO {user}")).await;
-    run(&mut beside, &format!("ALTER SCHEMA public OWNER TO {user}")).await;
+    run(&mut other_session, &format!("ALTER DATABASE {name} OWNER TO {user}")).await;
+    run(&mut other_session, &format!("ALTER SCHEMA public OWNER TO {user}")).await;
     replica.ready().await;
     assert!(!replica.said().contains("hunter2"), "{}", replica.said());
     replica.stop().await;
@@ -59,12 +59,12 @@ async fn a_database_can_be_made_later() {
     let url = format!("{}_later", world.database.url());
     let mut replica = world.start(&[("PUNCTUAL_STORE_URL", &url)]).await;
     waits(&mut replica, "refused", "there is no such database").await;
-    let mut beside = world.beside().await;
+    let mut other_session = world.second_connection().await;
     let name = url.rsplit_once('/').expect("a name").1;
-    run(&mut beside, &format!("CREATE DATABASE {name}")).await;
+    run(&mut other_session, &format!("CREATE DATABASE {name}")).await;
     replica.ready().await;
     replica.stop().await;
-    run(&mut beside, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
+    run(&mut other_session, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +78,7 @@ async fn a_password_file_can_be_mended() {
     let settings = [("PUNCTUAL_STORE_URL", url.as_str()), ("PUNCTUAL_STORE_PASSWORD_FILE", &path)];
     let mut command = world.command(&["migrate"]);
     command.envs(settings);
-    let (status, said) = complaint(command).await;
+    let (status, said) = run_to_end(command).await;
     assert!(status == Some(1) && said.contains("cannot read the password file"), "{said}");
 
     let mut replica = world.start(&settings).await;
@@ -101,7 +101,8 @@ async fn a_replica_with_another_number_of_shards_serves_nothing() {
     waits(&mut other, "incompatible", &expected).await;
     assert_eq!(replica.ask("/readyz").await.status, 200, "it is left alone");
     replica.stop().await;
-    run(&mut world.beside().await, "UPDATE meta SET value = 64 WHERE name = 'shards'").await;
+    run(&mut world.second_connection().await, "UPDATE meta SET value = 64 WHERE name = 'shards'")
+        .await;
     other.ready().await;
     other.stop().await;
 }
@@ -116,7 +117,7 @@ async fn a_store_of_another_version_is_waited_for() {
     replica.stop().await;
     let demand = async |version: u32| {
         let demand = format!("UPDATE meta SET value = {version} WHERE name = 'min_compatible'");
-        run(&mut world.beside().await, &demand).await;
+        run(&mut world.second_connection().await, &demand).await;
     };
     demand(9999).await;
     let mut replica = world.start(&[]).await;

@@ -199,7 +199,7 @@ async fn add_alerts(installation: &Installation) {
 
 /// Asserts that each column of those rows, and of the hours, was copied unchanged.
 async fn assert_alerts_moved(world: &World, installation: &Installation) {
-    let (mut here, mut there) = (open(installation).await, world.beside().await);
+    let (mut here, mut there) = (open(installation).await, world.second_connection().await);
     let columns = async |store: &mut SqliteConnection, table: &str| {
         let query = "SELECT name, type FROM pragma_table_info($1) ORDER BY name";
         let columns = sqlx::query_as(query).bind(table.to_owned()).fetch_all(store).await;
@@ -266,7 +266,7 @@ async fn the_owner_of_the_database_is_enough() {
     let sql = format!(
         "CREATE ROLE {owner} LOGIN PASSWORD 'hunter2'; ALTER DATABASE {database} OWNER TO {owner}"
     );
-    run(&mut world.beside().await, &sql).await;
+    run(&mut world.second_connection().await, &sql).await;
     let (_, host) = server.rsplit_once('@').expect("a user");
     let file = world.folder.path().join("password");
     std::fs::write(&file, "hunter2\n").expect("written");
@@ -300,7 +300,7 @@ async fn a_later_copy_moves_the_changes() {
     let api = one.client(&server);
     let schedules = api.get("/v1/schedules?pageSize=100").await.data().clone();
     let schedules = schedules.as_array().expect("schedules").clone();
-    let id = |place: usize| schedules[place]["id"].as_str().expect("an id").to_owned();
+    let id = |index: usize| schedules[index]["id"].as_str().expect("an id").to_owned();
     let gone = api.call("DELETE", &format!("/v1/schedules/{}", id(0)), None).await;
     assert_eq!(gone.expect("an answer").status, 200);
     let changed = json!({ "name": "changed" });
@@ -338,14 +338,14 @@ async fn unfinished_jobs_come_to_their_end() {
     let server = one.serve().await;
     let api = one.client(&server);
     let retried = api.run(&target.url("/seq/500,200"), json!({ "maxRetries": 2 })).await;
-    until("it waits for a retry", async || {
+    until("the first job waits for a retry", async || {
         let job = api.job(&retried).await;
         (job["status"] == "PENDING" && job["attemptNumber"] == 1).then_some(())
     })
     .await;
     let hang = api.create(&target.url("/hang"), json!({ "maxRetries": 2 })).await;
     let running = [api.trigger(&hang).await, api.trigger(&hang).await];
-    until("both are under way", async || (target.count() == 3).then_some(())).await;
+    until("both hanging attempts are sent", async || (target.count() == 3).then_some(())).await;
     let queued = api.trigger(&hang).await;
     server.kill();
     copied(&world, &one);
@@ -372,14 +372,16 @@ async fn ticks_continue_where_they_were() {
     // There is enough time after the last full minute to create all schedules, and before the next
     // one to move them.
     let wall = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
-    within(Duration::from_secs(60), "a good second of the minute", async || {
-        (wall() % 60_000 > 45_000 && wall() % 60_000 < 55_000).then_some(())
-    })
+    within(
+        Duration::from_secs(60),
+        "the time is between seconds 45 and 55 of a minute",
+        async || (wall() % 60_000 > 45_000 && wall() % 60_000 < 55_000).then_some(()),
+    )
     .await;
     let fields = json!({ "cronExpression": "* * * * *" });
     let batch = vec![schedule(&target.url("/ok"), fields); SCHEDULES];
     api.post("/v1/schedules/bulk", &batch.into()).await.data();
-    within(Duration::from_secs(30), "all have ticked", async || {
+    within(Duration::from_secs(30), "each schedule has a successful job", async || {
         let jobs = api.jobs("status=SUCCESS").await;
         (jobs.len() == SCHEDULES).then_some(())
     })
@@ -390,7 +392,7 @@ async fn ticks_continue_where_they_were() {
     copied(&world, &one);
     let replica = world.replica(&[]).await;
     let api = replica.client(&one.key);
-    within(Duration::from_secs(70), "all have ticked again", async || {
+    within(Duration::from_secs(70), "each schedule has a second successful job", async || {
         let jobs = api.jobs("status=SUCCESS").await;
         (jobs.len() >= 2 * SCHEDULES).then_some(())
     })
@@ -405,10 +407,11 @@ async fn ticks_continue_where_they_were() {
         let hit = target.hits_of(job["id"].as_str().expect("an id"));
         let late = hit[0].wall_ms - tick.as_millis();
         assert_eq!(tick.as_millis() % 60_000, 0, "{job}");
-        assert!((0..2_000).contains(&late), "late by {late} ms: {job}");
+        // A tick that its first instant missed would fire when the next one is due.
+        assert!((0..10_000).contains(&late), "late by {late} ms: {job}");
     }
     let shards: Vec<i32> = sqlx::query_scalar("SELECT DISTINCT shard FROM schedules")
-        .fetch_all(&mut world.beside().await)
+        .fetch_all(&mut world.second_connection().await)
         .await
         .expect("asked");
     assert!(shards.len() > 1, "they are spread over the shards: {shards:?}");
@@ -435,18 +438,18 @@ async fn an_interrupted_copy_is_finished_by_another() {
     let slow = "CREATE FUNCTION slow () RETURNS trigger LANGUAGE plpgsql
                 AS 'BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END';
                 CREATE TRIGGER slow BEFORE INSERT ON jobs FOR EACH ROW EXECUTE FUNCTION slow ()";
-    run(&mut world.beside().await, slow).await;
+    run(&mut world.second_connection().await, slow).await;
     let mut copying = copy(&world, &one).stderr(Stdio::piped()).spawn().expect("it runs");
-    let mut beside = world.beside().await;
-    until("some of it is there", async || {
+    let mut other_session = world.second_connection().await;
+    within(Duration::from_secs(60), "more than 2,000 jobs are copied", async || {
         assert!(copying.try_wait().expect("a child").is_none(), "done too soon");
         let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM jobs");
-        (count.fetch_one(&mut beside).await.ok()? > 2_000).then_some(())
+        (count.fetch_one(&mut other_session).await.ok()? > 2_000).then_some(())
     })
     .await;
     copying.kill().expect("a child");
     copying.wait().expect("a child");
-    run(&mut world.beside().await, "DROP TRIGGER slow ON jobs").await;
+    run(&mut world.second_connection().await, "DROP TRIGGER slow ON jobs").await;
 
     let mut replica = world.start(&[]).await;
     replica.says("run `punctual copy` again").await;
@@ -462,7 +465,7 @@ async fn an_interrupted_copy_is_finished_by_another() {
 
 /// Runs a copy that must fail. Returns its error output.
 async fn refused(command: Command) -> String {
-    let (status, said) = crate::harness::process::complaint(command).await;
+    let (status, said) = crate::harness::process::run_to_end(command).await;
     assert!(matches!(status, Some(1 | 2)), "{status:?}: {said}");
     assert!(said.contains("error: "), "{said}");
     said
@@ -511,13 +514,13 @@ async fn a_difference_is_reported() {
     let (world, one) = (World::new(&[]).await, Installation::new(&[]));
     world.run(&["migrate"]);
     run(
-        &mut world.beside().await,
+        &mut world.second_connection().await,
         "CREATE FUNCTION lose () RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
          CREATE TRIGGER lose BEFORE INSERT ON api_keys FOR EACH ROW EXECUTE FUNCTION lose ()",
     )
     .await;
     let said = refused(copy(&world, &one)).await;
     assert!(said.contains("the numbers of rows differ in api_keys: copy again"), "{said}");
-    run(&mut world.beside().await, "DROP TRIGGER lose ON api_keys").await;
+    run(&mut world.second_connection().await, "DROP TRIGGER lose ON api_keys").await;
     copied(&world, &one);
 }

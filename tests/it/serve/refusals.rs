@@ -32,7 +32,7 @@ async fn keys_that_cannot_decrypt_the_stored_secrets_are_refused() {
     world.run(&["migrate"]);
     let other = world.run(&["secrets", "generate"]);
     let said = world.refusal(1, &[("PUNCTUAL_SECRETS_KEYS", &other)]).await;
-    assert!(said.contains("which is missing: give it back in secrets.keys"), "{said}");
+    assert!(said.contains("which is not configured: add it to secrets.keys"), "{said}");
     let (_, bytes) = other.split_once(':').expect("an id");
     let said = world.refusal(1, &[("PUNCTUAL_SECRETS_KEYS", &format!("test:{bytes}"))]).await;
     assert!(said.contains("another key of the id \"test\""), "{said}");

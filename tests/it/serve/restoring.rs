@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::world::World;
 use crate::harness::client::ApiClient;
 use crate::harness::database::{Database, run};
-use crate::harness::process::complaint;
+use crate::harness::process::run_to_end;
 use crate::harness::recorder::Recorder;
 
 /// Runs a program of PostgreSQL to its end.
@@ -42,7 +42,7 @@ async fn a_restored_dump_continues_and_runs_nothing_twice() {
     postgres("pg_dump", &["--dbname", &url, "--file", dump]);
     let lost = api.trigger(&schedules[0]).await;
     api.finished(&lost).await;
-    let (status, said) = complaint(world.command(&["restored"])).await;
+    let (status, said) = run_to_end(world.command(&["restored"])).await;
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("stop its replicas first"), "{said}");
     replica.stop().await;
@@ -53,7 +53,7 @@ async fn a_restored_dump_continues_and_runs_nothing_twice() {
     // This makes all schedules due since the backup.
     let ago =
         "UPDATE schedule_state SET next_tick = extract(epoch FROM now())::bigint * 1000 - 600000";
-    run(&mut empty.beside().await, ago).await;
+    run(&mut empty.second_connection().await, ago).await;
     world.set("PUNCTUAL_STORE_URL", empty.url());
     let said = world.run(&["restored"]);
     assert!(said.contains(&format!("of {SCHEDULES} schedules were due")), "{said}");

@@ -71,7 +71,7 @@ async fn a_revoked_key_is_refused_by_all_within_five_seconds() {
     world.run(&["key", "revoke", &key_id(&world)]);
     let revoked = Instant::now();
     let refused = clients.iter().map(async |client| {
-        until("it is refused", async || {
+        until("the revoked key is rejected", async || {
             let late = revoked.elapsed();
             let status = client.get("/v1/schedules").await.status;
             assert!(status == 401 || late < Duration::from_secs(5), "{status} {late:?} later");
@@ -100,7 +100,7 @@ async fn a_rotated_key_and_the_new_one_work_everywhere_until_the_overlap_is_over
     let newest = world.run(&["key", "rotate", &key_id(&world), "--overlap", "1s"]);
     for replica in [&first, &second] {
         assert_eq!(status(replica, &newest).await, 200, "at once");
-        let expired = until("the overlap is over", async || {
+        let expired = until("the rotated key expires", async || {
             let reply = replica.client(&new).get("/v1/schedules").await;
             (reply.status != 200).then_some(reply)
         })
@@ -149,7 +149,7 @@ async fn a_replica_that_stops_leaves_its_work_to_the_others() {
         assert_eq!(api.finished(job).await["status"], "SUCCESS");
         assert_eq!(target.hits_of(job).len(), 1);
     }
-    until("the other leads all shards", async || {
+    until("the other replica leads all shards", async || {
         let shards = second.ask("/readyz").await.body["shards"].clone();
         (shards.as_array().map(Vec::len) == Some(usize::from(super::world::SHARDS))).then_some(())
     })

@@ -13,7 +13,9 @@ use crate::harness::wait::{until, within};
 
 /// The maximum time without a leader for the shards of a stopping replica. The lease of a dead one
 /// lasts 30 s here.
-const HANDED_OVER: Duration = Duration::from_secs(5);
+const HANDED_OVER: Duration = Duration::from_secs(15);
+/// The maximum time until a stopping replica reports not ready. It ends after 16 s here.
+const NOT_READY: Duration = Duration::from_secs(15);
 
 /// Returns the count that a query selects.
 async fn count(connection: &mut PgConnection, query: &'static str) -> i64 {
@@ -28,14 +30,16 @@ async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
     let world = World::new(&settings).await;
     let key = world.key();
     let old = world.replica(&[]).await;
-    until("it leads", async || (old.shards().await.len() == usize::from(SHARDS)).then_some(()))
-        .await;
+    until("the old replica leads all shards", async || {
+        (old.shards().await.len() == usize::from(SHARDS)).then_some(())
+    })
+    .await;
     let api = old.client(&key);
     let slow = api.run(&target.url("/hang"), json!({ "timeoutSeconds": 120 })).await;
     let endless = api
         .run(&target.url("/slow/60000"), json!({ "maxRetries": 2, "timeoutSeconds": 120 }))
         .await;
-    until("both run", async || {
+    until("both attempts are sent", async || {
         let is_sent = |job| !target.hits_of(job).is_empty();
         (is_sent(&slow) && is_sent(&endless)).then_some(())
     })
@@ -44,12 +48,12 @@ async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
 
     let signalled = Instant::now();
     old.tell_to_stop();
-    within(Duration::from_secs(2), "it is not ready", async || {
+    within(NOT_READY, "the old replica is not ready", async || {
         (old.ask("/readyz").await.status == 503).then_some(())
     })
     .await;
     assert_eq!(old.ask("/healthz").await.status, 200, "it is alive");
-    within(HANDED_OVER, "the other leads", async || {
+    within(HANDED_OVER, "the new replica leads all shards", async || {
         (new.shards().await.len() == usize::from(SHARDS)).then_some(())
     })
     .await;
@@ -65,7 +69,7 @@ async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
     old.ends(1).await;
     assert!(signalled.elapsed() < Duration::from_secs(30), "{:?}", signalled.elapsed());
     // The other replica soon retries the aborted attempt.
-    within(Duration::from_secs(40), "it is tried again", async || {
+    within(Duration::from_secs(40), "the aborted attempt is retried", async || {
         target.hits_of(&endless).iter().any(|hit| hit.attempt == 2).then_some(())
     })
     .await;
@@ -77,7 +81,7 @@ async fn a_stop_is_reported_hands_shards_over_and_lets_attempts_end() {
 async fn a_renewal_on_its_way_does_not_bring_its_lease_back() {
     let world = World::new(&[]).await;
     let replica = world.replica(&[]).await;
-    let mut holder = world.beside().await;
+    let mut holder = world.second_connection().await;
     // Each renewal waits here until `holder` lets it go on. An end of the lease does not wait.
     run(
         &mut holder,
@@ -88,17 +92,17 @@ async fn a_renewal_on_its_way_does_not_bring_its_lease_back() {
          FOR EACH ROW EXECUTE FUNCTION wait_for_holder()",
     )
     .await;
-    let mut beside = world.beside().await;
+    let mut other_session = world.second_connection().await;
     until("a renewal waits", async || {
         let waiting =
             "SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
              WHERE l.locktype = 'advisory' AND NOT l.granted AND d.datname = current_database()
                AND (l.classid, l.objid) = (0, 1)";
-        (count(&mut beside, waiting).await > 0).then_some(())
+        (count(&mut other_session, waiting).await > 0).then_some(())
     })
     .await;
     replica.tell_to_stop();
-    until("it holds no shard", async || {
+    until("no shard is held", async || {
         let inspection: Value =
             serde_json::from_str(&world.run(&["cluster", "--json"])).expect("JSON");
         let mut shards = inspection["shards"].as_array()?.iter();
@@ -107,5 +111,5 @@ async fn a_renewal_on_its_way_does_not_bring_its_lease_back() {
     .await;
     run(&mut holder, "SELECT pg_advisory_unlock(1)").await;
     replica.ends(0).await;
-    assert_eq!(count(&mut beside, "SELECT count(*) FROM replicas").await, 0);
+    assert_eq!(count(&mut other_session, "SELECT count(*) FROM replicas").await, 0);
 }

@@ -28,7 +28,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Waits until the spans of a job with all of these names have arrived, and returns them.
 async fn spans(collector: &Collector, job: &str, names: &[&str]) -> Vec<Received> {
-    until(&format!("the spans of {job}"), async || {
+    until(&format!("the spans of {job} arrive"), async || {
         let mut of_job = collector.received();
         of_job.retain(|received| received.attribute("punctual.job.id") == job);
         let named =
@@ -60,11 +60,17 @@ async fn failing_once() -> Target {
     .await
 }
 
-/// Returns the log lines about a job.
-fn lines(replica: &Replica, job: &str) -> Vec<Value> {
-    let lines = replica.said();
-    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    lines.filter(|line| line["job"] == job).collect()
+/// Waits until the log has at least `count` lines about a job, and returns them.
+async fn lines(replica: &Replica, job: &str, count: usize) -> Vec<Value> {
+    until(&format!("the log has {count} lines about {job}"), async || {
+        let log = replica.said();
+        // The last line may be incomplete.
+        let lines = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let of_job: Vec<_> = lines.filter(|line| line["job"] == job).collect();
+        (of_job.len() >= count).then_some(of_job)
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,7 +125,7 @@ async fn a_job_is_one_trace_over_all_replicas() {
 
     // The span of the request is a child of the caller's span. The root span of the job links to
     // it.
-    let request = until("the request's span", async || {
+    let request = until("the span of the request arrives", async || {
         let received = collector.received();
         received.into_iter().find(|received| received.span.name.ends_with("/trigger"))
     })
@@ -132,7 +138,7 @@ async fn a_job_is_one_trace_over_all_replicas() {
 
     // The log lines of all replicas about the job have the same trace id. The secret appears
     // nowhere.
-    let ended = lines(&executor, &job);
+    let ended = lines(&executor, &job, 4).await;
     assert_eq!(ended.len(), 4, "two began and two ended: {ended:?}");
     assert!(ended.iter().all(|line| line["trace_id"] == trace), "{ended:?}");
     assert!(!format!("{:?}", collector.received()).contains(SECRET));
@@ -149,7 +155,7 @@ async fn a_tick_is_a_trace_from_its_instant_on() {
     let replica = world.replica(&[]).await;
     let fields = json!({ "cronExpression": "* * * * *", "headers": r#"{"traceparent": "mine"}"# });
     let schedule = replica.client(&key).create(&target.url("/"), fields).await;
-    let job = within(TICK, "a tick", async || {
+    let job = within(TICK, "a tick makes a job", async || {
         let jobs = replica.client(&key).jobs("trigger=schedule").await;
         jobs.first().map(|job| job["id"].as_str().expect("an id").to_owned())
     })
@@ -162,7 +168,7 @@ async fn a_tick_is_a_trace_from_its_instant_on() {
     let [sent] = &target.requests()[..] else { panic!("one request") };
     assert_eq!(sent.header("traceparent"), ["mine"], "the user's wins");
     // A tick that starts at once is recorded and claimed by one statement.
-    let logged = lines(&replica, &job);
+    let logged = lines(&replica, &job, 3).await;
     let mut messages: Vec<_> = logged.iter().filter_map(|line| line["message"].as_str()).collect();
     messages.sort_unstable();
     assert_eq!(messages, ["attempt begins", "attempt ended", "job made"]);
@@ -217,7 +223,7 @@ async fn a_collector_may_want_tls_and_a_token() {
     world.set("PUNCTUAL_TRACES_HEADERS_FILE", headers.display().to_string());
     let (replica, target) = (world.replica(&[]).await, content().await);
     run_one(&replica, &key, &target).await;
-    let received = until("spans", async || {
+    let received = until("spans arrive", async || {
         let received = collector.received();
         (!received.is_empty()).then_some(received)
     })

@@ -17,7 +17,7 @@ use crate::harness::wait::within;
 /// The alerting rules of the chart.
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/charts/punctual/rules");
 /// The timeout of an alert, whose minutes are seconds here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A Prometheus that scrapes every second. A minute in the rules lasts a second.
 struct Prometheus {
@@ -50,7 +50,7 @@ impl Prometheus {
         command.arg("--log.level=warn").stdin(Stdio::null());
         let process = Process::start(command, &folder);
         let api = ApiClient::new(([127, 0, 0, 1], port).into(), "");
-        within(PATIENCE, "Prometheus is ready", async || {
+        within(TIMEOUT, "Prometheus is ready", async || {
             let reply = api.call("GET", "/-/ready", None).await.ok()?;
             (reply.status == 200).then_some(())
         })
@@ -66,7 +66,7 @@ impl Prometheus {
 
     /// Waits until this number of replicas is scraped.
     async fn sees(&self, replicas: usize) {
-        within(PATIENCE, "the replicas are scraped", async || {
+        within(TIMEOUT, "the replicas are scraped", async || {
             let reply = self.api.get("/api/v1/query?query=count(punctual_build_info)").await;
             let value = &reply.body["data"]["result"][0]["value"][1];
             (value.as_str()?.parse() == Ok(replicas)).then_some(())
@@ -77,7 +77,7 @@ impl Prometheus {
     /// Waits until an alert fires or is resolved.
     async fn waits_for(&self, alert: &str, fires: bool) {
         let what = format!("{alert} {}", if fires { "fires" } else { "is resolved" });
-        within(PATIENCE, &what, async || {
+        within(TIMEOUT, &what, async || {
             let reply = self.api.get("/api/v1/alerts").await;
             let alerts = reply.body["data"]["alerts"].as_array().cloned().unwrap_or_default();
             let is_it = |known: &&Value| known["labels"]["alertname"] == alert;

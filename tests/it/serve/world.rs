@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::harness::client::{ApiClient, Reply};
 use crate::harness::database::Database;
-use crate::harness::process::{binary, complaint};
+use crate::harness::process::{binary, run_to_end};
 use crate::harness::servers::shared;
 use crate::harness::wait::{until, within};
 
@@ -82,15 +82,15 @@ impl World {
     pub async fn refusal(&self, expected: i32, settings: &[(&str, &str)]) -> String {
         let mut command = self.command(&["serve"]);
         command.envs(settings.iter().copied());
-        let (status, said) = complaint(command).await;
+        let (status, said) = run_to_end(command).await;
         assert_eq!(status, Some(expected), "{said}");
         assert!(said.contains("error: "), "{said}");
         said
     }
 
-    /// Opens a connection to the database.
-    pub async fn beside(&self) -> PgConnection {
-        self.database.beside().await
+    /// Opens a second connection to the database.
+    pub async fn second_connection(&self) -> PgConnection {
+        self.database.second_connection().await
     }
 
     /// Starts a replica with these settings in addition to those of the cluster, and waits until
@@ -105,7 +105,7 @@ impl World {
         let child = command.stderr(File::create(&log).expect("a log")).spawn().expect("it runs");
         let operations = ApiClient::new(([127, 0, 0, 1], operations).into(), "");
         let mut replica = Replica { child, log, operations };
-        within(START, "it is alive", async || {
+        within(START, "the replica is alive", async || {
             replica.assert_alive();
             let reply = replica.operations.call("GET", "/healthz", None).await.ok()?;
             (reply.status == 200).then_some(())
@@ -144,14 +144,16 @@ impl Replica {
         }
     }
 
-    /// Returns the log.
+    /// Returns the log. A thread of its own writes it, so the last line may be incomplete, and
+    /// lines may still be missing when a response arrives.
     pub fn said(&self) -> String {
-        fs::read_to_string(&self.log).expect("a log")
+        let bytes = fs::read(&self.log).expect("a log");
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Waits until the log contains a text.
     pub async fn says(&self, text: &str) {
-        let what = format!("it says {text:?}");
+        let what = format!("the replica logs {text:?}");
         until(&what, async || self.said().contains(text).then_some(())).await;
     }
 
@@ -167,7 +169,7 @@ impl Replica {
 
     /// Waits until the replica is ready.
     pub async fn ready(&mut self) {
-        within(START, "it is ready", async || {
+        within(START, "the replica is ready", async || {
             self.assert_alive();
             (self.ask("/readyz").await.status == 200).then_some(())
         })
@@ -176,7 +178,7 @@ impl Replica {
 
     /// Waits until the replica is alive, not ready, and waits for these servers.
     pub async fn waits_for(&mut self, servers: &Value) {
-        let what = format!("it waits for {servers}");
+        let what = format!("the replica waits for {servers}");
         let mut last = Value::Null;
         // On a busy machine, the rest of the start takes its time.
         within(START, &what, async || {
@@ -216,6 +218,14 @@ impl Replica {
         self.ends(0).await;
     }
 
+    /// Like `stop`. Asserts that the log, which is complete after the end, has no error.
+    pub async fn stop_without_errors(mut self) {
+        self.tell_to_stop();
+        self.wait_for_end(0).await;
+        let said = self.said();
+        assert!(!said.contains("\"level\":\"ERROR\""), "{said}");
+    }
+
     /// Asks the replica to stop.
     pub fn tell_to_stop(&self) {
         let id = self.child.id().to_string();
@@ -224,8 +234,13 @@ impl Replica {
 
     /// Waits until the replica has ended with this status.
     pub async fn ends(mut self, expected: i32) {
+        self.wait_for_end(expected).await;
+    }
+
+    async fn wait_for_end(&mut self, expected: i32) {
         let child = &mut self.child;
-        let status = within(START, "it ends", async || child.try_wait().expect("a child")).await;
+        let status =
+            within(START, "the replica ends", async || child.try_wait().expect("a child")).await;
         assert_eq!(status.code(), Some(expected), "{}", self.said());
     }
 }

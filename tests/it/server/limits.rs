@@ -9,7 +9,7 @@ use axum::routing::get;
 use punctual::runtime::{Clock, ServeLimits};
 use tokio::io::AsyncWriteExt;
 
-use super::{PATIENCE, answer, rest, start};
+use super::{TIMEOUT, answer, rest, start};
 
 /// S24: the number of sockets that send half a header.
 const SLOW_CLIENTS: usize = 2_000;
@@ -25,23 +25,23 @@ fn affordable_clients() -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn half_headers_do_not_stop_others_and_are_closed() {
     let router = Router::new().route("/healthz", get(|| async { "ok" }));
-    let header_read = Duration::from_secs(3);
+    let header_read = Duration::from_secs(10);
     let served = start(router, ServeLimits { header_read, ..ServeLimits::default() }).await;
     let mut slow = Vec::new();
     for _ in 0..affordable_clients() {
         slow.push(served.send("GET /healthz HTTP/1.1\r\nHo").await);
     }
-    let (clock, mut fastest) = (Clock::system(), PATIENCE);
+    let clock = Clock::system();
     for _ in 0..5 {
         let asked = clock.monotonic();
         assert!(served.get("/healthz").await.ends_with("\r\n\r\nok"));
-        fastest = fastest.min(clock.monotonic() - asked);
+        let took = clock.monotonic() - asked;
+        assert!(took < header_read / 2, "it does not wait for the slow clients: {took:?}");
     }
-    assert!(fastest < Duration::from_millis(200), "{fastest:?}");
     for mut stream in slow {
         rest(&mut stream).await;
     }
-    assert!(served.tasks.finish(PATIENCE).await);
+    assert!(served.tasks.finish(TIMEOUT).await);
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn a_client_that_reads_no_answer_is_disconnected() {
     let limits = ServeLimits { connections: 1, write_stall, ..ServeLimits::default() };
     let served = start(router, limits).await;
     let _unread = served.send("GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await;
-    assert!(served.get("/").await.ends_with("ok"), "the only place has become free");
+    assert!(served.get("/").await.ends_with("ok"), "the only connection is free again");
 }
 
 #[tokio::test]

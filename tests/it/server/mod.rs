@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// The timeout of all waits.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A listener under test.
 struct Served {
@@ -49,7 +49,7 @@ async fn rest(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     let read = stream.read_to_end(&mut text);
     // A connection may end cleanly or by a reset.
-    let _ = tokio::time::timeout(PATIENCE, read).await.expect("the server closes in time");
+    let _ = tokio::time::timeout(TIMEOUT, read).await.expect("the server closes in time");
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -58,7 +58,7 @@ async fn answer(stream: &mut TcpStream, body: &str) -> String {
     let mut text = String::new();
     while !text.ends_with(&format!("\r\n\r\n{body}")) {
         let mut bytes = [0; 1024];
-        let read = tokio::time::timeout(PATIENCE, stream.read(&mut bytes));
+        let read = tokio::time::timeout(TIMEOUT, stream.read(&mut bytes));
         let count = read.await.expect("an answer in time").expect("readable");
         assert_ne!(count, 0, "closed after {text:?}");
         text.push_str(&String::from_utf8_lossy(&bytes[..count]));

@@ -9,7 +9,7 @@ use punctual::runtime::ServeLimits;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use super::{PATIENCE, answer, rest, start};
+use super::{TIMEOUT, answer, rest, start};
 
 /// Returns a router whose `/slow` notifies `begun` at its start and waits for `go`.
 fn slow_router(begun: &Arc<Notify>, go: &Arc<Notify>) -> Router {
@@ -40,12 +40,12 @@ async fn finishes_requests_and_closes_idle_connections() {
     let answered = rest(&mut busy).await.to_lowercase();
     assert!(answered.ends_with("\r\n\r\ndone"), "{answered}");
     assert!(answered.contains("connection: close"), "{answered}");
-    assert!(served.tasks.finish(PATIENCE).await, "all ended by themselves");
+    assert!(served.tasks.finish(TIMEOUT).await, "all ended by themselves");
 }
 
 #[tokio::test]
 async fn goes_on_while_it_drains() {
-    let limits = ServeLimits { drain: PATIENCE, ..ServeLimits::default() };
+    let limits = ServeLimits { drain: TIMEOUT, ..ServeLimits::default() };
     let served = start(Router::new().route("/", get(|| async { "ok" })), limits).await;
     served.tasks.begin_stop();
     assert!(served.get("/").await.ends_with("ok"));

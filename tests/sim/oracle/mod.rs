@@ -83,7 +83,7 @@ pub async fn judge(world: &mut World) -> usize {
     let jobs: Vec<Job> = seen.iter().map(|seen| seen.job.clone()).collect();
     broken.extend(alerts::judge(world, &jobs).await);
     for what in broken {
-        world.breaks(what);
+        world.record_violation(what);
     }
     seen.len()
 }

@@ -59,9 +59,9 @@ fn none_vanishes(
     let mut broken = Vec::new();
     for tick in ticks {
         let covering = case.skips.iter().filter(|skip| (skip.first..=skip.last).contains(tick));
-        let places = covering.count() + usize::from(jobs.contains_key(tick));
-        if places != 1 {
-            broken.push(format!("TICK-2: {} has {tick} in {places} places", case.id));
+        let records = covering.count() + usize::from(jobs.contains_key(tick));
+        if records != 1 {
+            broken.push(format!("TICK-2: {} has {tick} in {records} records", case.id));
         }
     }
     for skip in &case.skips {

@@ -42,19 +42,19 @@ fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Finds the imports by which modules of the same parent depend on themselves. `edges` are the
-/// imports between such modules, with their places. Each import that closes a circle is found once,
+/// imports between such modules, with their locations. Each import that closes a circle is found once,
 /// with the shortest way back.
 fn circles(edges: &BTreeMap<Edge, String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut closed = BTreeSet::new();
-    for ((from, to), place) in edges {
+    for ((from, to), location) in edges {
         let Some(mut circle) = way(edges, to, from) else { continue };
         circle.sort_unstable();
         if closed.insert(circle.clone()) {
             let names: Vec<_> =
                 circle.iter().map(|module| format!("`{}`", module.join("::"))).collect();
             let what = format!("{} import each other in a circle", names.join(", "));
-            findings.push(Finding::new(place, what));
+            findings.push(Finding::new(location, what));
         }
     }
     findings

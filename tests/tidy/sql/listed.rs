@@ -5,7 +5,7 @@
 pub const LISTED: &[(&str, &str)] = &[
     // Firing: the due ticks of all accounts. Each job gets the account of its schedule.
     ("fire", "SELECT json_group_array(json_array( e.key, hex(s.account_id)"),
-    ("statements", "d.place, d.schedule_id, d.account_id"),
+    ("statements", "d.position, d.schedule_id, d.account_id"),
     ("ranges", "WITH open AS MATERIALIZED ( SELECT id FROM skips"),
     ("statements", "st.host_key, st.max_attempts, st.fired_up_to"),
     ("firing", "SELECT json_group_array(json_array( e.key, hex(s.version_id)"),
@@ -37,7 +37,7 @@ pub const LISTED: &[(&str, &str)] = &[
     ("upkeep", "min(wake_at) AS since FROM (SELECT wake_at FROM runs INDEXED BY"),
     // Committing: a batch of outcomes, each under the claim of its executor.
     ("batch", "SELECT st.schedule_id, st.active_job_id, st.held_job_id"),
-    ("batch", "SELECT c.place, j.* FROM"),
+    ("batch", "SELECT c.position, j.* FROM"),
     ("ending", "SELECT json_group_array(json_array( e.key, hex(j.schedule_id)"),
     ("commits", "INSERT INTO jobs (id, account_id"),
     ("commits", "DELETE FROM runs WHERE id IN"),

@@ -44,13 +44,13 @@ fn check_but_for(tree: &Tree, listed: &[(&str, &str)]) -> Vec<Finding> {
             // The semicolon lets an entry state that the text ends there.
             let ended = format!("{statement};");
             let is_it = |(of, part): &(&str, &str)| *of == name && ended.contains(part);
-            let places: Vec<_> = (0..listed.len()).filter(|at| is_it(&listed[*at])).collect();
-            places.iter().for_each(|at| found[*at] += 1);
+            let matches: Vec<_> = (0..listed.len()).filter(|at| is_it(&listed[*at])).collect();
+            matches.iter().for_each(|at| found[*at] += 1);
             let open = open_table(&statement, |word| {
                 let is_any = word.starts_with('{');
                 if is_any { Some("any table") } else { tables.get(word).map(String::as_str) }
             });
-            if let Some(table) = open.filter(|_| places.is_empty()) {
+            if let Some(table) = open.filter(|_| matches.is_empty()) {
                 let what = format!("a statement on {table} is not of one account: {statement}");
                 findings.push(Finding::at(file, line, what));
             }

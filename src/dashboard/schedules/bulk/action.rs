@@ -10,9 +10,9 @@ use crate::dashboard::form::FormFields;
 use crate::domain::{ScheduleId, Timestamp};
 
 /// The maximum number of schedules that are selected. A page of the list has fewer.
-const MOST_SELECTED: usize = 100;
+const MAX_SELECTED: usize = 100;
 /// The maximum number of schedules whose change can be undone. Their ids are in the form.
-pub(super) const MOST_UNDONE: usize = 10_000;
+pub(super) const MAX_UNDONE: usize = 10_000;
 
 /// A change of many schedules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +98,15 @@ impl BulkTargets {
         }
         let selected: Result<BTreeSet<ScheduleId>, _> = fields.all("id").map(str::parse).collect();
         let selected = selected.map_err(|_| PageError::NotFound)?;
-        if selected.len() > MOST_SELECTED {
-            let why = format!("Select at most {MOST_SELECTED} schedules.");
+        if selected.len() > MAX_SELECTED {
+            let why = format!("Select at most {MAX_SELECTED} schedules.");
             return Err(PageError::Refused(why));
         }
         let listed: Result<Vec<ScheduleId>, _> =
             fields.text("ids").split(' ').filter(|id| !id.is_empty()).map(str::parse).collect();
         let listed = listed.map_err(|_| PageError::NotFound)?;
-        if listed.len() > MOST_UNDONE {
-            let why = format!("Change at most {MOST_UNDONE} schedules by their ids.");
+        if listed.len() > MAX_UNDONE {
+            let why = format!("Change at most {MAX_UNDONE} schedules by their ids.");
             return Err(PageError::Refused(why));
         }
         Ok(Self::Chosen(selected.into_iter().chain(listed).collect()))

@@ -2,7 +2,7 @@
 //! or all that match its filters.
 //!
 //! Invariants:
-//! - A request acts on at most [`step::LARGEST`] schedules. If more remain, its answer has a form
+//! - A request acts on at most [`step::MAX_SCHEDULES`] schedules. If more remain, its answer has a form
 //!   that continues the action; the script submits it. The form carries the position and the counts
 //!   along.
 //! - The filters are evaluated by the list's query while the action runs. So the action changes

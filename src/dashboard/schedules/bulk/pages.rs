@@ -16,7 +16,7 @@ use crate::schedules::CommandError;
 use crate::store::ScheduleQuery;
 
 /// The maximum number of names that the question lists.
-const MOST_NAMES: u32 = 10;
+const MAX_NAMES: u32 = 10;
 
 /// Asks for confirmation before schedules are deleted, or before all matching schedules are
 /// changed.
@@ -33,7 +33,7 @@ pub(super) async fn ask(
             (found, count)
         }
         BulkTargets::Matching(_) => {
-            let query = ScheduleQuery { offset: 0, limit: MOST_NAMES, ..view.query() };
+            let query = ScheduleQuery { offset: 0, limit: MAX_NAMES, ..view.query() };
             let page = dashboard.schedules.list(visitor.account(), &query).await?;
             (page.schedules, page.total)
         }

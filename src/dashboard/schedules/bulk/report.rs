@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::action::{BulkAction, MOST_UNDONE, joined};
+use super::action::{BulkAction, MAX_UNDONE, joined};
 use crate::dashboard::PageError;
 use crate::dashboard::form::FormFields;
 use crate::dashboard::text::{counted, grouped};
 use crate::domain::ScheduleId;
 
 /// The maximum number of different reasons that are listed. Further ones count as other reasons.
-const MOST_REASONS: usize = 10;
+const MAX_REASONS: usize = 10;
 const OTHER_REASONS: &str = "Other reasons.";
 
 /// The result of a bulk action so far.
@@ -31,7 +31,7 @@ impl BulkReport {
     /// Reads the counts in a form that continues the action.
     pub(super) fn read(fields: &FormFields) -> Self {
         let number = |name: &str| fields.text(name).parse().unwrap_or(0);
-        let failures = fields.all("failed").take(MOST_REASONS + 1).filter_map(|failure| {
+        let failures = fields.all("failed").take(MAX_REASONS + 1).filter_map(|failure| {
             let (count, why) = failure.split_once(' ')?;
             Some((why.to_owned(), count.parse().ok()?))
         });
@@ -40,7 +40,7 @@ impl BulkReport {
             changed: number("changed"),
             unchanged: number("unchanged"),
             failures: failures.collect(),
-            undo: undo.take(MOST_UNDONE).collect(),
+            undo: undo.take(MAX_UNDONE).collect(),
             stopped: None,
         }
     }
@@ -65,18 +65,20 @@ impl BulkReport {
 
     /// Counts a schedule that could not be changed.
     pub(super) fn fail(&mut self, why: String) {
-        let place = |why: &str| self.failures.iter().position(|(its, _)| its == why);
-        let has_room = self.failures.len() < MOST_REASONS;
-        let why = if has_room || place(&why).is_some() { why } else { OTHER_REASONS.to_owned() };
-        match place(&why) {
-            Some(place) => self.failures[place].1 = self.failures[place].1.saturating_add(1),
+        let position = |why: &str| self.failures.iter().position(|(its, _)| its == why);
+        let has_room = self.failures.len() < MAX_REASONS;
+        let why = if has_room || position(&why).is_some() { why } else { OTHER_REASONS.to_owned() };
+        match position(&why) {
+            Some(position) => {
+                self.failures[position].1 = self.failures[position].1.saturating_add(1);
+            }
             None => self.failures.push((why, 1)),
         }
     }
 
     /// Returns the schedules whose change can be undone: all that were changed, or none.
     pub(super) fn undoable(&self, action: BulkAction) -> &[ScheduleId] {
-        let is_complete = self.undo.len() as u64 == self.changed && self.undo.len() <= MOST_UNDONE;
+        let is_complete = self.undo.len() as u64 == self.changed && self.undo.len() <= MAX_UNDONE;
         if action.opposite().is_some() && is_complete { &self.undo } else { &[] }
     }
 
@@ -118,7 +120,7 @@ mod tests {
             report.fail(format!("Reason {why}."));
             report.fail("Reason 1.".to_owned());
         }
-        assert_eq!(report.failures.len(), MOST_REASONS + 1);
+        assert_eq!(report.failures.len(), MAX_REASONS + 1);
         let count = |why: &str| report.failures.iter().find(|(its, _)| its == why).map(|one| one.1);
         assert_eq!((count("Reason 1."), count(OTHER_REASONS)), (Some(21), Some(10)));
         let words = report.sentences(BulkAction::Disable).into_string();

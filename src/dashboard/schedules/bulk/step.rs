@@ -17,7 +17,7 @@ use crate::store::{ScheduleQuery, ScheduleSort, SortField, SortValue};
 
 /// The maximum number of schedules of one request. Each is changed in a transaction of its own, with
 /// its entry in the audit log: a second or a few for all of them.
-pub(super) const LARGEST: usize = 500;
+pub(super) const MAX_SCHEDULES: usize = 500;
 /// The number of schedules that are read at once.
 const READ: u32 = 100;
 
@@ -30,7 +30,7 @@ struct BulkStep<'a> {
     report: &'a mut BulkReport,
 }
 
-/// Changes at most [`LARGEST`] of the schedules, and counts them. Returns the schedules that remain,
+/// Changes at most [`MAX_SCHEDULES`] of the schedules, and counts them. Returns the schedules that remain,
 /// if there are any.
 pub(super) async fn run(
     dashboard: &DashboardParts,
@@ -48,9 +48,9 @@ pub(super) async fn run(
 
 impl BulkStep<'_> {
     async fn chosen(mut self, ids: Vec<ScheduleId>) -> Result<Option<BulkTargets>, PageError> {
-        for (place, id) in ids.iter().enumerate() {
-            let left = || Some(BulkTargets::Chosen(ids[place..].to_vec()));
-            if place == LARGEST {
+        for (position, id) in ids.iter().enumerate() {
+            let left = || Some(BulkTargets::Chosen(ids[position..].to_vec()));
+            if position == MAX_SCHEDULES {
                 return Ok(left());
             }
             let found = self.dashboard.schedules.get(self.visitor.account(), *id).await;
@@ -99,7 +99,7 @@ impl BulkStep<'_> {
             if !page.has_more || page.schedules.is_empty() {
                 return Ok(None);
             }
-            if seen >= LARGEST {
+            if seen >= MAX_SCHEDULES {
                 return Ok(Some(BulkTargets::Matching(after)));
             }
         }

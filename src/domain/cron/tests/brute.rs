@@ -99,20 +99,21 @@ impl Window {
     /// Returns the minutes at which `rule` ticks.
     pub(super) fn ticks(&self, rule: &Rule) -> Vec<i64> {
         let base = self.walls.iter().min().unwrap() - 1;
-        let place = |wall: i64| usize::try_from(wall - base).unwrap();
-        let mut seen = vec![false; place(*self.walls.iter().max().unwrap()) + 1];
+        let position = |wall: i64| usize::try_from(wall - base).unwrap();
+        let mut seen = vec![false; position(*self.walls.iter().max().unwrap()) + 1];
         let mut ticks = Vec::new();
         let mut previous = self.walls[0] - 1;
         for (minute, &wall) in (self.first - WARM_UP..).zip(&self.walls) {
             let due = if rule.every_pass {
                 rule.matches(wall)
-            } else if seen[place(wall)] {
+            } else if seen[position(wall)] {
                 false
             } else {
                 let mut skipped = (previous + 1)..wall;
-                rule.matches(wall) || skipped.any(|wall| !seen[place(wall)] && rule.matches(wall))
+                rule.matches(wall)
+                    || skipped.any(|wall| !seen[position(wall)] && rule.matches(wall))
             };
-            seen[place(wall)] = true;
+            seen[position(wall)] = true;
             previous = wall;
             if due && minute >= self.first {
                 ticks.push(minute);

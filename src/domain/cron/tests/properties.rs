@@ -37,7 +37,7 @@ fn years(timezone: Tz) -> Vec<(i64, i64)> {
 
 /// Generates a minute to test around. If the zone has changes of the clock, half of the minutes are
 /// near one.
-fn place() -> impl Strategy<Value = (Tz, i64)> {
+fn instant_in_zone() -> impl Strategy<Value = (Tz, i64)> {
     let changes: Vec<_> = ZONES
         .iter()
         .map(|&timezone| {
@@ -146,7 +146,7 @@ proptest! {
 
     #[test]
     fn agrees_with_the_walk(
-        (timezone, middle) in place(),
+        (timezone, middle) in instant_in_zone(),
         expression in expression(),
         parts in prop::collection::vec((-DAY..DAY, -DAY..DAY), 12),
     ) {
@@ -187,7 +187,7 @@ proptest! {
     /// The given instants do not lie on whole minutes.
     #[test]
     fn instants_between_minutes(
-        (timezone, middle) in place(),
+        (timezone, middle) in instant_in_zone(),
         expression in select(vec!["* * * * *", "*/5 * * * *", "30 0-23 * * *", "17 2 * * *"]),
         ms in 0..60_000_i64,
     ) {

@@ -37,7 +37,7 @@ const FULL_FOR: Duration = Duration::from_secs(1);
 /// One in this many slots is left to the queue's tickets.
 const FOR_TICKETS: usize = 8;
 /// The maximum number of accounts in `narrow`, because each `take` sends all of them to the queue.
-const MOST_NARROW: usize = 256;
+const MAX_NARROW: usize = 256;
 
 #[derive(Default)]
 struct SlotState {
@@ -141,7 +141,7 @@ impl Slots {
                 None => true,
             });
         for Ticket { account, .. } in &beyond {
-            if state.narrow.len() < MOST_NARROW || state.narrow.contains_key(account) {
+            if state.narrow.len() < MAX_NARROW || state.narrow.contains_key(account) {
                 let share = limits[account].min(self.per_account);
                 state.narrow.insert(*account, NarrowShare { share, until: now + NARROW_FOR });
             }

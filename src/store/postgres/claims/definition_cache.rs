@@ -17,7 +17,7 @@ use crate::domain::schedule::Definition;
 use crate::domain::{JobId, VersionId};
 use crate::runtime::Clock;
 use crate::runtime::Mutex;
-use crate::store::{Claimed, Unreadable};
+use crate::store::{ClaimedJob, UnreadableJob};
 
 /// The maximum size of the cache, in bytes: 32 MiB.
 const BYTES: u64 = 32 * 1_048_576;
@@ -75,7 +75,11 @@ impl DefinitionCache {
     }
 
     /// Caches definitions that were read, except those of damaged jobs.
-    pub(in crate::store::postgres) fn keep(&self, new: Vec<NewDefinition>, damaged: &[Unreadable]) {
+    pub(in crate::store::postgres) fn keep(
+        &self,
+        new: Vec<NewDefinition>,
+        damaged: &[UnreadableJob],
+    ) {
         for NewDefinition { job, version, definition } in new {
             if damaged.iter().all(|damaged| damaged.job != job) {
                 self.read.insert(version, definition);
@@ -100,11 +104,11 @@ impl CachedDefinitions {
 
     /// Returns the definitions that were read for these jobs, with secrets encrypted as they are
     /// stored. Leaves out cached versions, and those whose requests are signed.
-    pub(in crate::store::postgres) fn new_of(&self, claimed: &[Claimed]) -> Vec<NewDefinition> {
-        let is_new = |claimed: &&Claimed| {
+    pub(in crate::store::postgres) fn new_of(&self, claimed: &[ClaimedJob]) -> Vec<NewDefinition> {
+        let is_new = |claimed: &&ClaimedJob| {
             !claimed.definition.sign_requests && self.of(claimed.version).is_none()
         };
-        let new = |Claimed { job, version, definition, .. }: &Claimed| NewDefinition {
+        let new = |ClaimedJob { job, version, definition, .. }: &ClaimedJob| NewDefinition {
             job: *job,
             version: *version,
             definition: Arc::new(definition.clone()),

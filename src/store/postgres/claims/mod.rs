@@ -28,15 +28,15 @@ use crate::store::sql::fault::{Remedy, SqlResult};
 use crate::store::sql::rows::{number, unfit};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim, JobsToAbort,
-    Result, Unreadable, sql,
+    ClaimRequest, ClaimStore, ClaimedJob, ClaimedJobs, Committed, Completion, ExecutorId,
+    JobsToAbort, RecordedAttempt, Result, UnreadableJob, sql,
 };
 
 /// A claimed job: its data, or the reason why its row cannot be read.
 pub(super) struct ClaimedRow {
     pub(super) job: JobId,
     attempt: u8,
-    claimed: std::result::Result<(Claimed, Option<Vec<SealedSecret>>), String>,
+    claimed: std::result::Result<(ClaimedJob, Option<Vec<SealedSecret>>), String>,
 }
 
 impl FromRow<'_, PgRow> for ClaimedRow {
@@ -60,7 +60,7 @@ impl ClaimedRow {
 fn claimed(
     row: &PgRow,
     definitions: &CachedDefinitions,
-) -> sqlx::Result<(Claimed, Option<Vec<SealedSecret>>)> {
+) -> sqlx::Result<(ClaimedJob, Option<Vec<SealedSecret>>)> {
     let secrets: Option<String> = row.try_get("signing_secrets")?;
     let read = |json: String| {
         let rows = serde_json::from_str(&json).ok().and_then(SecretRow::read);
@@ -68,7 +68,7 @@ fn claimed(
     };
     let version = row.try_get("version_id")?;
     let definition = definitions.of(version).cloned();
-    let claimed = Claimed {
+    let claimed = ClaimedJob {
         job: row.try_get("id")?,
         account: row.try_get("account_id")?,
         schedule: row.try_get("schedule_id")?,
@@ -190,11 +190,11 @@ const CANCELLED: &str = "SELECT id FROM runs WHERE stop = 2 AND status = 1";
 
 #[async_trait]
 impl ClaimStore for PostgresStore {
-    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+    async fn claim(&self, claim: &ClaimRequest, jobs: &[JobId]) -> Result<ClaimedJobs> {
         self.claims("claim", CLAIM, *claim, jobs).await
     }
 
-    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+    async fn recall(&self, claim: &ClaimRequest, jobs: &[JobId]) -> Result<ClaimedJobs> {
         self.claims("recall", RECALL, *claim, jobs).await
     }
 
@@ -216,7 +216,7 @@ impl ClaimStore for PostgresStore {
         let with = async |manner| {
             let completions = completions.clone();
             let within = match manner {
-                LockManner::Trusting => WorkScope::ImpatientTransaction,
+                LockManner::Trusting => WorkScope::BriefLockTransaction,
                 LockManner::Passing => WorkScope::Transaction,
             };
             self.run_with_days(&self.executor, within, move |connection| {
@@ -254,15 +254,19 @@ impl ClaimStore for PostgresStore {
             Box::pin(late::of_each(connection, before, after))
         });
         let (accounts, rows) = found.await?;
-        Ok((self.shared.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
+        Ok((self.shared.corrupt_rows.leave_out("jobs", rows), next_page(&accounts)))
     }
 
-    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
+    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<RecordedAttempt>> {
         let query = sql::query_as(faults::statement("expired", EXPIRED)).bind(before);
         self.readable_jobs("expired", query.bind(i64::from(limit))).await
     }
 
-    async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
+    async fn claims_of(
+        &self,
+        executor: ExecutorId,
+        before: Timestamp,
+    ) -> Result<Vec<RecordedAttempt>> {
         let query = sql::query_as(CLAIMS_OF).bind(executor).bind(before);
         self.readable_jobs("claims_of", query).await
     }
@@ -274,11 +278,11 @@ impl PostgresStore {
         &self,
         operation: &'static str,
         query: &'static str,
-        claim: Claim,
+        claim: ClaimRequest,
         jobs: &[JobId],
-    ) -> Result<Claims> {
+    ) -> Result<ClaimedJobs> {
         if jobs.is_empty() {
-            return Ok(Claims::default());
+            return Ok(ClaimedJobs::default());
         }
         let (jobs, corrupt_rows): (Arc<[JobId]>, _) =
             (jobs.into(), self.shared.corrupt_rows.clone());
@@ -294,25 +298,28 @@ impl PostgresStore {
 async fn claimed_by(
     connection: &mut PgConnection,
     query: &'static str,
-    claim: Claim,
+    claim: ClaimRequest,
     jobs: Arc<[JobId]>,
     corrupt_rows: Arc<CorruptRows>,
-) -> SqlResult<(Claims, JobSecrets)> {
+) -> SqlResult<(ClaimedJobs, JobSecrets)> {
     let rows: Vec<ReadableRow<JobId, ClaimedRow>> = sqlx::query_as(query)
         .bind(claim.executor)
         .bind(claim.now)
         .bind(&*jobs)
         .fetch_all(connection)
         .await?;
-    let (mut claims, secrets) = sort(corrupt_rows.leave_out("job", rows), &corrupt_rows);
-    let places: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
-    claims.taken.sort_unstable_by_key(|claimed| places.get(&claimed.job).copied());
+    let (mut claims, secrets) = split_readable(corrupt_rows.leave_out("jobs", rows), &corrupt_rows);
+    let positions: HashMap<JobId, usize> = jobs.iter().copied().zip(0..).collect();
+    claims.taken.sort_unstable_by_key(|claimed| positions.get(&claimed.job).copied());
     Ok((claims, secrets))
 }
 
 /// Divides claimed jobs into those that can be sent, with their secrets, and those that cannot.
-pub(super) fn sort(jobs: Vec<ClaimedRow>, corrupt_rows: &CorruptRows) -> (Claims, JobSecrets) {
-    let (mut claims, mut secrets) = (Claims::default(), JobSecrets::new());
+pub(super) fn split_readable(
+    jobs: Vec<ClaimedRow>,
+    corrupt_rows: &CorruptRows,
+) -> (ClaimedJobs, JobSecrets) {
+    let (mut claims, mut secrets) = (ClaimedJobs::default(), JobSecrets::new());
     for ClaimedRow { job, attempt, claimed } in jobs {
         match claimed {
             Ok((claimed, sealed)) => {
@@ -320,8 +327,8 @@ pub(super) fn sort(jobs: Vec<ClaimedRow>, corrupt_rows: &CorruptRows) -> (Claims
                 claims.taken.push(claimed);
             }
             Err(why) => {
-                corrupt_rows.tell("job", &job, &why);
-                claims.unreadable.push(Unreadable { job, attempt, failure: unreadable() });
+                corrupt_rows.log("jobs", &job, &why);
+                claims.unreadable.push(UnreadableJob { job, attempt, failure: unreadable() });
             }
         }
     }

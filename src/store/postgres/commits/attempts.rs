@@ -20,7 +20,7 @@ pub(in crate::store::postgres) async fn keep(
 ) -> SqlResult<()> {
     forget_responses(connection, completions, endings).await?;
     let retried = endings.iter().filter_map(|ending| {
-        let completion = &completions[ending.place];
+        let completion = &completions[ending.position];
         match &completion.end {
             AttemptEnd::Retry(failure, _) => Some((ending, completion, failure)),
             AttemptEnd::Succeeded | AttemptEnd::Failed(_) => None,
@@ -70,7 +70,7 @@ async fn forget_responses(
     completions: &[Completion],
     endings: &[Ending],
 ) -> SqlResult<()> {
-    let followed = |ending: &&Ending| completions[ending.place].attempt > 1;
+    let followed = |ending: &&Ending| completions[ending.position].attempt > 1;
     let jobs: Vec<_> = endings.iter().filter(followed).map(|ending| ending.job).collect();
     if jobs.is_empty() {
         return Ok(());

@@ -20,12 +20,12 @@ pub(in crate::store::postgres) const STATES: &str = "
     ORDER BY st.schedule_id FOR NO KEY UPDATE OF st";
 
 /// Reads the jobs that run the attempt that a completion names, under the claim that it names. They
-/// are looked up one by one, in the order of their ids. Parameters: places of the completions,
+/// are looked up one by one, in the order of their ids. Parameters: positions of the completions,
 /// jobs, attempts, executors.
 pub(in crate::store::postgres) const RUNNING: &str = "
-    SELECT c.place, j.*
+    SELECT c.position, j.*
     FROM (SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::smallint[], $4::uuid[])
-                        AS c (place, job, attempt, executor) ORDER BY job, place) AS c
+                        AS c (position, job, attempt, executor) ORDER BY job, position) AS c
     CROSS JOIN LATERAL (
         SELECT j.id, j.schedule_id, j.shard, j.max_attempts, j.started_at, j.attempt_started_at,
                j.stop
@@ -44,7 +44,7 @@ pub(in crate::store::postgres) struct LockedState {
 
 read_rows! {
     RunningJob {
-        place as i64, schedule: "schedule_id", shard, max_attempts as i16, started_at,
+        position as i64, schedule: "schedule_id", shard, max_attempts as i16, started_at,
         attempt_started_at, stop as i16,
     }
     LockedState { schedule: "schedule_id", active: "active_job_id", held: "held_job_id" }
@@ -83,7 +83,7 @@ pub(in crate::store::postgres) async fn states(
 }
 
 /// Reads the jobs of completions with a variant of [`RUNNING`]. Each completion comes with its
-/// place in the batch.
+/// position in the batch.
 pub(in crate::store::postgres) async fn running(
     connection: &mut PgConnection,
     completions: &[(usize, &Completion)],
@@ -93,7 +93,7 @@ pub(in crate::store::postgres) async fn running(
         return Ok(Vec::new());
     }
     let query = sqlx::query_as(query)
-        .bind(column(completions, |(place, _)| i64::try_from(*place).unwrap_or(i64::MAX)))
+        .bind(column(completions, |(position, _)| i64::try_from(*position).unwrap_or(i64::MAX)))
         .bind(column(completions, |(_, completion)| completion.job))
         .bind(column(completions, |(_, completion)| i16::from(completion.attempt)))
         .bind(column(completions, |(_, completion)| completion.executor));

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use sqlx::PgConnection;
 
 use super::batch::{LockedState, RUNNING, STATES, StoredRows, running, states};
-use super::passing::{BusyPlaces, lock_followers, lock_free};
+use super::passing::{BusyPositions, lock_followers, lock_free};
 use super::runs::{CountedStates, count_runs};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults;
@@ -38,8 +38,8 @@ pub(in crate::store::postgres) struct SettledBatch {
     /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
     /// of an attempt.
     pub(in crate::store::postgres) endings: Vec<Ending>,
-    /// The places in the batch of the ends that have to wait for locked rows.
-    pub(in crate::store::postgres) busy: BusyPlaces,
+    /// The positions in the batch of the ends that have to wait for locked rows.
+    pub(in crate::store::postgres) busy: BusyPositions,
     /// The schedules that have a notification preference, in the state before this batch.
     pub(in crate::store::postgres) alerts: Vec<AlertState>,
 }
@@ -62,10 +62,10 @@ async fn settle_unlocked(
     completions: &[Completion],
 ) -> SqlResult<SettledBatch> {
     let (mut running_jobs, mut unclaimed) = (Vec::with_capacity(completions.len()), Vec::new());
-    for (place, completion) in completions.iter().enumerate() {
-        match RunningJob::claimed(place, completion) {
+    for (position, completion) in completions.iter().enumerate() {
+        match RunningJob::claimed(position, completion) {
             Some(job) => running_jobs.push(job),
-            None => unclaimed.push((place, completion)),
+            None => unclaimed.push((position, completion)),
         }
     }
     let unlocked = faults::statement("running", RUNNING);
@@ -89,11 +89,11 @@ async fn settle_free(
     completions: &[Completion],
 ) -> SqlResult<SettledBatch> {
     let (StoredRows { states, mut running }, mut busy) = lock_free(connection, completions).await?;
-    running.retain(|row| !busy.contains(&row.place));
+    running.retain(|row| !busy.contains(&row.position));
     let mut endings = endings(completions, running)?;
     find_active(&mut endings, &states);
     let waiting = lock_followers(connection, &states, &endings).await?;
-    endings.retain(|ending| !waiting.contains(&ending.place));
+    endings.retain(|ending| !waiting.contains(&ending.position));
     busy.extend(waiting);
     let CountedStates { alerts, .. } = count_runs(connection, &endings).await?;
     Ok(SettledBatch { endings, busy, alerts })
@@ -101,11 +101,11 @@ async fn settle_free(
 
 /// Returns the ends in the order of the batch, because the streak of failures depends on it.
 fn endings(completions: &[Completion], mut running: Vec<RunningJob>) -> SqlResult<Vec<Ending>> {
-    running.sort_unstable_by_key(|row| row.place);
+    running.sort_unstable_by_key(|row| row.position);
     let damaged = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
     let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
     for row in running {
-        let completion = completions.get(row.place).ok_or_else(damaged)?;
+        let completion = completions.get(row.position).ok_or_else(damaged)?;
         if seen.insert(completion.job) {
             endings.push(Ending::new(&row, completion));
         }

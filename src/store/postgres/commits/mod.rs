@@ -1,7 +1,7 @@
 //! Commits the ends of attempts.
 //!
 //! A batch takes the state of its jobs from their claims, or reads it, decides what becomes of each
-//! job, and writes the result with one statement for each table. The jobs are written in rounds,
+//! job, and writes the result with one statement for each table. The jobs are written in chunks,
 //! because one statement takes only a few megabytes of responses.
 
 mod attempts;
@@ -43,14 +43,14 @@ pub(super) async fn commit(
     let results = vec![CompletionResult::Lost; completions.len()];
     let mut committed = Committed { results, ..Committed::default() };
     let SettledBatch { endings, busy, alerts } = settle(connection, &completions, manner).await?;
-    for place in busy {
-        committed.results[place] = CompletionResult::Busy;
+    for position in busy {
+        committed.results[position] = CompletionResult::Busy;
     }
     for ending in &endings {
-        ending.note(ending.place, &mut committed);
+        ending.note(ending.position, &mut committed);
     }
-    for round in rounds(&completions, &endings) {
-        write(connection, now, &completions, round).await?;
+    for chunk in chunks(&completions, &endings) {
+        write(connection, now, &completions, chunk).await?;
     }
     attempts::keep(connection, &completions, &endings).await?;
     let waits = |ending: &&Ending| !ending.status.is_final();
@@ -63,19 +63,19 @@ pub(super) async fn commit(
     Ok(committed)
 }
 
-/// Divides the endings into rounds, by the size of their responses.
-fn rounds<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [Ending]> {
-    let (mut rounds, mut rest, mut bytes) = (Vec::new(), endings, 0);
+/// Divides the endings into chunks, by the size of their responses.
+fn chunks<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [Ending]> {
+    let (mut chunks, mut rest, mut bytes) = (Vec::new(), endings, 0);
     for (taken, ending) in (1..).zip(endings) {
-        bytes += completions[ending.place].response().map_or(0, |response| response.body.len());
+        bytes += completions[ending.position].response().map_or(0, |response| response.body.len());
         let begun = endings.len() - rest.len();
         if bytes >= ROUND_BYTES || taken == endings.len() {
-            let (round, later) = rest.split_at(taken - begun);
-            rounds.push(round);
+            let (chunk, later) = rest.split_at(taken - begun);
+            chunks.push(chunk);
             (rest, bytes) = (later, 0);
         }
     }
-    rounds
+    chunks
 }
 
 /// The condition that a job is unchanged since its claim or since it was read. It is a CASE,
@@ -130,11 +130,11 @@ async fn write(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: &[Completion],
-    round: &[Ending],
+    chunk: &[Ending],
 ) -> SqlResult<()> {
     let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
-        round.iter().partition(|ending| ending.status.is_final());
-    let of = |ending: &&Ending| &completions[ending.place];
+        chunk.iter().partition(|ending| ending.status.is_final());
+    let of = |ending: &&Ending| &completions[ending.position];
     let claims = |query, endings: &[&Ending]| {
         sqlx::query(query)
             .bind(now)
@@ -168,7 +168,7 @@ async fn write(
         written += query.execute(connection).await?.rows_affected();
     }
     // The decision does not hold for a changed job. The caller repeats the batch with locked jobs.
-    if written < round.len() as u64 {
+    if written < chunk.len() as u64 {
         let message = "a job was changed while the end of its attempt was written";
         return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));
     }

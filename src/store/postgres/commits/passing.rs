@@ -31,42 +31,42 @@ const FREE_WAITING: &str = "
     SELECT id FROM runs WHERE id = ANY ($1)
     ORDER BY id FOR UPDATE SKIP LOCKED";
 
-/// The places in a batch of the ends that have to wait for locked rows.
-pub(in crate::store::postgres) type BusyPlaces = HashSet<usize>;
+/// The positions in a batch of the ends that have to wait for locked rows.
+pub(in crate::store::postgres) type BusyPositions = HashSet<usize>;
 
-/// Locks the rows of a batch that are free. Returns them, and the places that have to wait for the
+/// Locks the rows of a batch that are free. Returns them, and the positions that have to wait for the
 /// others.
 pub(in crate::store::postgres) async fn lock_free(
     connection: &mut PgConnection,
     completions: &[Completion],
-) -> SqlResult<(StoredRows, BusyPlaces)> {
+) -> SqlResult<(StoredRows, BusyPositions)> {
     let rows = StoredRows::read(connection, completions, &FREE_STATES, &FREE_RUNNING).await?;
     let all = StoredRows::read(connection, completions, &ALL_STATES, RUNNING).await?;
     let free: HashSet<ScheduleId> = rows.states.iter().map(|state| state.schedule).collect();
     let there: HashSet<ScheduleId> = all.states.iter().map(|state| state.schedule).collect();
-    let locked: HashSet<usize> = rows.running.iter().map(|row| row.place).collect();
+    let locked: HashSet<usize> = rows.running.iter().map(|row| row.position).collect();
     let must_wait = |row: &&RunningJob| {
         let is_held = there.contains(&row.schedule) && !free.contains(&row.schedule);
-        is_held || !locked.contains(&row.place)
+        is_held || !locked.contains(&row.position)
     };
     let busy = rows.running.iter().chain(&all.running).filter(must_wait);
-    let busy = busy.map(|row| row.place).collect();
+    let busy = busy.map(|row| row.position).collect();
     Ok((rows, busy))
 }
 
-/// Locks the free ones of the held jobs that follow the ended ones. Returns the places that have to
+/// Locks the free ones of the held jobs that follow the ended ones. Returns the positions that have to
 /// wait for the others.
 pub(in crate::store::postgres) async fn lock_followers(
     connection: &mut PgConnection,
     states: &[LockedState],
     endings: &[Ending],
-) -> SqlResult<BusyPlaces> {
+) -> SqlResult<BusyPositions> {
     let ended: HashSet<JobId> =
         endings.iter().filter_map(Ending::ended).map(|ended| ended.job).collect();
     let follows = |state: &&LockedState| state.active.is_some_and(|active| ended.contains(&active));
     let held: Vec<JobId> = states.iter().filter(follows).filter_map(|state| state.held).collect();
     if held.is_empty() {
-        return Ok(BusyPlaces::new());
+        return Ok(BusyPositions::new());
     }
     let mut read = async |query| -> SqlResult<HashSet<JobId>> {
         let query = sqlx::query_scalar(query).bind(&held);
@@ -80,5 +80,5 @@ pub(in crate::store::postgres) async fn lock_followers(
     let schedules: HashSet<ScheduleId> =
         states.iter().filter(is_held).map(|state| state.schedule).collect();
     let waits = |ending: &&Ending| ending.ended().is_some() && schedules.contains(&ending.schedule);
-    Ok(endings.iter().filter(waits).map(|ending| ending.place).collect())
+    Ok(endings.iter().filter(waits).map(|ending| ending.position).collect())
 }

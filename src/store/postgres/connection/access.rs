@@ -12,7 +12,7 @@ use crate::store::sql::access::{Access, AdapterShared, Database, WorkScope};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
-use crate::store::sql::work::SlottedWork;
+use crate::store::sql::work::ErasedWork;
 use crate::store::{KeyProof, Result};
 
 impl Database for PostgresStore {
@@ -34,7 +34,7 @@ impl Database for PostgresStore {
         &self.shared
     }
 
-    async fn run_with_history(&self, work: SlottedWork) -> SqlResult<()> {
+    async fn run_with_history(&self, work: ErasedWork) -> SqlResult<()> {
         let work = on_pool(work);
         self.run_with_days(&self.api, WorkScope::Transaction, move |connection| work(connection))
             .await
@@ -60,7 +60,7 @@ impl Database for PostgresStore {
 }
 
 /// Returns work of both databases as work of this one.
-fn on_pool(work: SlottedWork) -> PoolWork {
+fn on_pool(work: ErasedWork) -> PoolWork {
     Arc::new(move |connection| {
         let work = work.clone();
         Box::pin(async move { work(&mut Connection::from(connection)).await })
@@ -70,7 +70,7 @@ fn on_pool(work: SlottedWork) -> PoolWork {
 impl Access for PostgresConnections {
     const DIALECT: Dialect = Dialect::Postgres;
 
-    async fn run(&self, scope: WorkScope, _: usize, work: SlottedWork) -> SqlResult<()> {
+    async fn run(&self, scope: WorkScope, _: usize, work: ErasedWork) -> SqlResult<()> {
         self.run_work(scope, on_pool(work)).await
     }
 }

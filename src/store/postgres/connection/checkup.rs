@@ -6,7 +6,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::time::timeout;
 
 use super::options::options;
-use super::version::{OLDEST_SERVER, standing};
+use super::version::{OLDEST_SERVER, incompatibility};
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::postgres::PostgresSettings;
@@ -14,7 +14,7 @@ use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::rows::read_rows;
 
 /// The timeout of connecting, and then of all queries together.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of queries for the server's time. The fastest answer is the most accurate one.
 const QUESTIONS: u32 = 5;
 /// Slower round trips give a warning, because a job takes three of them.
@@ -76,10 +76,10 @@ pub async fn check_up(
 ) -> Vec<Finding> {
     let asked = async {
         let options = options(settings)?;
-        let connected = timeout(PATIENCE, options.connect()).await;
+        let connected = timeout(TIMEOUT, options.connect()).await;
         let mut connection = connected.map_err(|_| Fault::no_answer())??;
         let asked = ask(&mut connection, settings, deployment, clock);
-        let findings = timeout(PATIENCE, asked).await.map_err(|_| Fault::no_answer())?;
+        let findings = timeout(TIMEOUT, asked).await.map_err(|_| Fault::no_answer())?;
         connection.close().await?;
         findings
     };
@@ -105,7 +105,7 @@ async fn ask(
         of_connections(&setup, settings, deployment.replicas),
     ];
     findings.extend(of_setup(&setup));
-    findings.push(match standing(connection).await {
+    findings.push(match incompatibility(connection).await {
         Ok(None) => Finding::good(format!("the tables are up to date, {}", size(setup.bytes))),
         Ok(Some(why)) if deployment.migrate => {
             Finding::good(format!("{why}; the first replica that starts does it"))

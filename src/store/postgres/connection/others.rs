@@ -9,7 +9,7 @@ use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The time limit of the check.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 
 impl PostgresStore {
     /// Fails if another process uses this store. Must be called before this process has used it,
@@ -18,7 +18,7 @@ impl PostgresStore {
     /// # Errors
     /// `Unavailable` if another process does, or if the server does not answer.
     pub async fn check_unused(&self) -> Result<()> {
-        let asked = tokio::time::timeout(PATIENCE, async {
+        let asked = tokio::time::timeout(TIMEOUT, async {
             let mut connection = self.connect().await?;
             no_other_session(&mut connection).await?;
             connection.close().await?;

@@ -12,22 +12,22 @@ use futures_util::future::BoxFuture;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time;
 
 use super::options::renew_password;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::postgres::PostgresSettings;
 use crate::store::sql::access::WorkScope;
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
-use crate::store::sql::work::ResultSlot;
+use crate::store::sql::work::ResultCell;
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 
 /// The time limit of a try of the work. The server's own timeouts end statements earlier, so this
 /// is for a server that does not answer.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 /// The same limit for reads that scan whole tables.
-const LONG_PATIENCE: Duration = Duration::from_secs(3_600);
+const LONG_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// The maximum time that a caller waits for a connection.
 pub(in crate::store::postgres) const ACQUIRE: Duration = Duration::from_secs(3);
 /// The time limit of returning a connection to the pool.
@@ -82,13 +82,13 @@ impl PostgresConnections {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
-        self.patiently(PATIENCE, scope, work).await
+        self.run_with_timeout(TIMEOUT, scope, work).await
     }
 
-    /// Runs work whose tries may each take as long as `patience`.
-    pub(in crate::store::postgres) async fn patiently<T, W>(
+    /// Runs work whose tries may each take as long as `timeout`.
+    pub(in crate::store::postgres) async fn run_with_timeout<T, W>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         scope: WorkScope,
         work: W,
     ) -> SqlResult<T>
@@ -96,29 +96,29 @@ impl PostgresConnections {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
-        let slot = ResultSlot::new();
+        let slot = ResultCell::new();
         let filled = slot.handle();
         let work: PoolWork = Arc::new(move |connection| {
             let (slot, running) = (filled.handle(), work(connection));
             Box::pin(async move { running.await.map(|result| slot.put(result)) })
         });
-        self.run_patiently(patience, scope, work).await?;
+        self.run_untyped(timeout, scope, work).await?;
         slot.take()
     }
 
     /// Runs work that keeps its result.
     pub(super) async fn run_work(&self, scope: WorkScope, work: PoolWork) -> SqlResult<()> {
-        let patience = match scope {
-            WorkScope::PatientRead => LONG_PATIENCE,
-            _ => PATIENCE,
+        let timeout = match scope {
+            WorkScope::LongRead => LONG_TIMEOUT,
+            _ => TIMEOUT,
         };
-        self.run_patiently(patience, scope, work).await
+        self.run_untyped(timeout, scope, work).await
     }
 
-    /// Runs work that keeps its result and whose tries may each take as long as `patience`.
-    async fn run_patiently(
+    /// Runs work that keeps its result and whose tries may each take as long as `timeout`.
+    async fn run_untyped(
         &self,
-        patience: Duration,
+        timeout: Duration,
         scope: WorkScope,
         work: PoolWork,
     ) -> SqlResult<()> {
@@ -126,7 +126,7 @@ impl PostgresConnections {
             return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
-        let task = run_on(self.pool.clone(), self.whose, patience, scope, work, sender);
+        let task = run_on(self.pool.clone(), self.whose, timeout, scope, work, sender);
         self.tasks.spawn(TaskKind::Command, task);
         let lost = |_| Fault::new(StoreErrorKind::Unavailable, "the work was abandoned");
         let outcome = receiver.await.map_err(lost).flatten();
@@ -154,13 +154,13 @@ impl PostgresConnections {
 async fn run_on(
     pool: PgPool,
     whose: Pool,
-    patience: Duration,
+    timeout: Duration,
     scope: WorkScope,
     work: PoolWork,
     caller: oneshot::Sender<SqlResult<()>>,
 ) {
     let waiting = STORE_CALLS.with((whose, CallState::Waiting)).hold();
-    let connected = timeout(ACQUIRE, pool.acquire()).await;
+    let connected = time::timeout(ACQUIRE, pool.acquire()).await;
     drop(waiting);
     // In all cases, the caller may have gone away.
     let connection = match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
@@ -171,7 +171,7 @@ async fn run_on(
         }
     };
     let _connected = STORE_CALLS.with((whose, CallState::Connected)).hold();
-    let (outcome, connection) = work_on(connection, patience, scope, &work).await;
+    let (outcome, connection) = work_on(connection, timeout, scope, &work).await;
     let back = async {
         if let Some(connection) = connection {
             put_back(connection).await;
@@ -193,13 +193,13 @@ async fn run_on(
 /// state is known.
 async fn work_on(
     mut connection: PoolConnection<Postgres>,
-    patience: Duration,
+    timeout: Duration,
     scope: WorkScope,
     work: &PoolWork,
 ) -> (SqlResult<()>, Option<PoolConnection<Postgres>>) {
     let mut tries = 1;
     loop {
-        let outcome = timeout(patience, once(&mut connection, scope, work))
+        let outcome = time::timeout(timeout, once(&mut connection, scope, work))
             .await
             .unwrap_or_else(|_| Err(Fault::no_answer()));
         match outcome {
@@ -219,9 +219,9 @@ async fn once(connection: &mut PgConnection, scope: WorkScope, work: &PoolWork) 
         // The rows that it locks are read as they are after the lock.
         WorkScope::Transaction => "BEGIN",
         // Other commits take less.
-        WorkScope::ImpatientTransaction => "BEGIN; SET LOCAL lock_timeout = '250ms'",
+        WorkScope::BriefLockTransaction => "BEGIN; SET LOCAL lock_timeout = '250ms'",
         WorkScope::Snapshot => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-        WorkScope::PatientRead => "BEGIN; SET LOCAL statement_timeout = 0",
+        WorkScope::LongRead => "BEGIN; SET LOCAL statement_timeout = 0",
     };
     let mut transaction = connection.begin_with(begin).await?;
     match work(&mut transaction).await {
@@ -237,7 +237,7 @@ async fn once(connection: &mut PgConnection, scope: WorkScope, work: &PoolWork) 
 /// Returns a connection to the pool, or drops it if the server does not answer.
 async fn put_back(mut connection: PoolConnection<Postgres>) {
     // The drop of the connection would do the same without a timeout.
-    let returned = timeout(RETURN, connection.return_to_pool()).await;
+    let returned = time::timeout(RETURN, connection.return_to_pool()).await;
     if returned.is_err() {
         tracing::warn!("dropped a connection to the store: the server does not answer");
     }

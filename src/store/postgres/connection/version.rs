@@ -26,7 +26,7 @@ const WHILE_MIGRATING: &str =
 /// The pause before the next try, in which the transactions that queued behind it continue.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The time limit of the version check.
-const PATIENCE: Duration = Duration::from_secs(8);
+const TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The number of the migration that a test adds.
 const LATER: i64 = 9_999;
@@ -53,7 +53,7 @@ impl PostgresStore {
     /// too old; `Unavailable` if the server does not answer, or if replicas are connected that
     /// could not use the store afterwards.
     pub async fn migrate(&self) -> Result<()> {
-        let patiently = async {
+        let migration = async {
             loop {
                 match self.apply_missing().await {
                     Err(fault) if fault.remedy == Remedy::PassOver => {
@@ -67,7 +67,7 @@ impl PostgresStore {
                 Clock::system().sleep(PAUSE).await;
             }
         };
-        let migrated = tokio::time::timeout(MIGRATION, patiently).await;
+        let migrated = tokio::time::timeout(MIGRATION, migration).await;
         migrated.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("migrate"))
     }
 
@@ -78,7 +78,7 @@ impl PostgresStore {
     /// `Incompatible` if the store needs a newer binary or migrations that are missing;
     /// `Unavailable` if the server does not answer.
     pub async fn check_version(&self) -> Result<()> {
-        let compared = tokio::time::timeout(PATIENCE, self.compare()).await;
+        let compared = tokio::time::timeout(TIMEOUT, self.compare()).await;
         compared.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("check_version"))
     }
 
@@ -110,9 +110,9 @@ impl PostgresStore {
     async fn compare(&self) -> SqlResult<()> {
         let mut connection = self.connect().await?;
         check_server(&connection)?;
-        let standing = standing(&mut connection).await?;
+        let incompatibility = incompatibility(&mut connection).await?;
         connection.close().await?;
-        standing.map_or(Ok(()), |lacks| Err(unfit(lacks)))
+        incompatibility.map_or(Ok(()), |lacks| Err(unfit(lacks)))
     }
 }
 
@@ -120,10 +120,10 @@ impl PostgresStore {
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
-pub(in crate::store::postgres) async fn standing(
+pub(in crate::store::postgres) async fn incompatibility(
     connection: &mut PgConnection,
 ) -> SqlResult<Option<String>> {
-    version::standing(&mut Connection::from(connection), newest(&known())).await
+    version::incompatibility(&mut Connection::from(connection), newest(&known())).await
 }
 
 fn check_server(connection: &PgConnection) -> SqlResult<()> {

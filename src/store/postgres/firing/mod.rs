@@ -16,7 +16,9 @@ use crate::store::corrupt_rows::ReadableRow;
 use crate::store::sql::access::{Access, WorkScope};
 use crate::store::sql::rows::read_rows;
 use crate::store::sql::{self, firing};
-use crate::store::{Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result};
+use crate::store::{
+    Candidate, ClaimRequest, ClaimedJobs, DueEntry, Fence, Fired, Firing, FiringStore, Result,
+};
 use fire::{FiringOrder, fire, is_one_statement};
 
 read_rows! {
@@ -81,7 +83,7 @@ impl FiringStore for PostgresStore {
             })
         });
         let rows: Vec<ReadableRow<ScheduleId, _>> = rows.await?;
-        Ok(self.shared.corrupt_rows.leave_out("schedule", rows))
+        Ok(self.shared.corrupt_rows.leave_out("schedules", rows))
     }
 
     async fn unstarted(
@@ -101,9 +103,9 @@ impl FiringStore for PostgresStore {
     async fn fire_and_claim(
         &self,
         fences: &[Fence],
-        claim: &Claim,
+        claim: &ClaimRequest,
         firings: &[Firing],
-    ) -> Result<(Fired, Claims)> {
+    ) -> Result<(Fired, ClaimedJobs)> {
         let definitions =
             Arc::new(self.definitions.cached(firings.iter().map(|firing| firing.version)));
         let (now, claim, firings) = (claim.now, Some(*claim), firings.into());
@@ -117,7 +119,7 @@ impl PostgresStore {
         &self,
         operation: &'static str,
         order: FiringOrder,
-    ) -> Result<(Fired, Claims)> {
+    ) -> Result<(Fired, ClaimedJobs)> {
         let firings = &order.firings;
         check(&order.fences, order.now, firings)?;
         let within = match is_one_statement(firings) {

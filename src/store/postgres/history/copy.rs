@@ -20,9 +20,9 @@ use crate::store::transfer::copy::{CopiedPage, NextTicks, RowKey, Table, row_cou
 use crate::store::{Result, StoreErrorKind};
 
 /// The time limit of writing a page.
-const PAGE_PATIENCE: Duration = Duration::from_secs(120);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time limit of counting all rows.
-const COUNT_PATIENCE: Duration = Duration::from_secs(3_600);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 impl PostgresStore {
     /// Begins a copy into this store, or continues it. `installation` is the number of the copied
@@ -51,9 +51,10 @@ impl PostgresStore {
             self.make_days(days).await.map_err(&failed)?;
         }
         let (rows, ends) = (page.json(shards), (page.after, page.until));
-        let put = self.api.patiently(PAGE_PATIENCE, WorkScope::Transaction, move |connection| {
-            Box::pin(put(connection, table, rows.clone(), ends))
-        });
+        let put =
+            self.api.run_with_timeout(PAGE_TIMEOUT, WorkScope::Transaction, move |connection| {
+                Box::pin(put(connection, table, rows.clone(), ends))
+            });
         put.await.map_err(&failed)
     }
 
@@ -68,9 +69,10 @@ impl PostgresStore {
         ticks: NextTicks,
     ) -> Result<(Vec<u64>, NextTicks)> {
         let expected: Vec<_> = expected.to_vec();
-        let end = self.api.patiently(COUNT_PATIENCE, WorkScope::Transaction, move |connection| {
-            Box::pin(end(connection, expected.clone(), ticks))
-        });
+        let end =
+            self.api.run_with_timeout(COUNT_TIMEOUT, WorkScope::Transaction, move |connection| {
+                Box::pin(end(connection, expected.clone(), ticks))
+            });
         end.await.map_err(failed_in("end_copy"))
     }
 

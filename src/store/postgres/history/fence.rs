@@ -8,7 +8,7 @@ use crate::store::{CHANGES_KEPT, Result, StoreErrorKind, sql};
 
 /// After this many failed shards the server counts as unavailable. Shards whose row is locked do
 /// not count.
-const AWAY: usize = 2;
+const FAILURES_UNTIL_UNAVAILABLE: usize = 2;
 
 /// Puts the account first in the list of the accounts that were changed last.
 const FENCE: &str = "
@@ -48,7 +48,7 @@ impl PostgresStore {
                 failed += usize::from(error.kind() != StoreErrorKind::Locked);
                 fenced = fenced.and(Err(error));
             }
-            if failed == AWAY {
+            if failed == FAILURES_UNTIL_UNAVAILABLE {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! The limit that the server's lock table sets on history.
 
 use crate::store::postgres::PostgresStore;
-use crate::store::postgres::history::partitions::AHEAD;
+use crate::store::postgres::history::partitions::DAYS_AHEAD;
 use crate::store::sql::access::Access;
 use crate::store::{Result, sql};
 
@@ -26,6 +26,6 @@ impl PostgresStore {
         let locks = self.scheduler.one("bearable_days", sql::query_as(LOCKS));
         let (locks, of_a_day): (i64, i64) = locks.await?;
         let of_all = of_a_day * i64::from(self.settings.api_connections);
-        Ok(u64::try_from(locks / of_all - AHEAD - 1).unwrap_or(0))
+        Ok(u64::try_from(locks / of_all - DAYS_AHEAD - 1).unwrap_or(0))
     }
 }

@@ -22,14 +22,14 @@ use crate::store::sql::values::key_from;
 const DAY_MS: i64 = 86_400_000;
 /// The number of days that are created ahead of time. That gives an operator enough time to notice
 /// that no more are created.
-pub(in crate::store::postgres) const AHEAD: i64 = 14;
+pub(in crate::store::postgres) const DAYS_AHEAD: i64 = 14;
 /// The number of past days that are created, for ticks that fire late: a tick can be up to 31 days
 /// old.
-const BEHIND: i64 = 32;
+const DAYS_BEHIND: i64 = 32;
 /// The maximum number of days that one transaction creates. Each day takes about twenty locks.
 const AT_ONCE: usize = 8;
 /// The time limit of each step that creates partitions.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A day, counted from 1970-01-01.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ pub(in crate::store::postgres) fn days_of(jobs: impl IntoIterator<Item = JobId>)
 /// Returns the days that a store needs for the ticks that can fire now and in the near future.
 pub(in crate::store::postgres) fn days_around(now: Timestamp) -> BTreeSet<Day> {
     let today = Day::of(now);
-    (-BEHIND..=AHEAD).map(|days| today.plus(days)).collect()
+    (-DAYS_BEHIND..=DAYS_AHEAD).map(|days| today.plus(days)).collect()
 }
 
 /// Returns the days that have partitions, oldest first.
@@ -99,13 +99,15 @@ impl PostgresStore {
     pub(in crate::store::postgres) async fn make_days(&self, days: BTreeSet<Day>) -> SqlResult<()> {
         let there = self
             .scheduler
-            .patiently(PATIENCE, WorkScope::Statement, |connection| Box::pin(existing(connection)))
+            .run_with_timeout(TIMEOUT, WorkScope::Statement, |connection| {
+                Box::pin(existing(connection))
+            })
             .await?;
         let missing: Vec<Day> = days.difference(&there).copied().collect();
         for some in missing.chunks(AT_ONCE) {
             let days = some.to_vec();
             self.scheduler
-                .patiently(PATIENCE, WorkScope::Transaction, move |connection| {
+                .run_with_timeout(TIMEOUT, WorkScope::Transaction, move |connection| {
                     Box::pin(make(connection, days.clone()))
                 })
                 .await?;

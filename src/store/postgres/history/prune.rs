@@ -1,7 +1,7 @@
 //! Prunes history: drops the partitions of old days, and removes newer rows in small batches.
 //!
 //! A day is dropped only when all of its jobs are old. If its tables are in use, it is dropped in a
-//! later round.
+//! later pass.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -25,11 +25,11 @@ use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 /// is created for a day that can be dropped.
 const DROPPED_DAYS: i64 = 35;
 /// The time limit of the check of a day.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 /// The time after which a day is checked again if it is kept because a job ended late, in
 /// milliseconds. It is long because a check may read every job of the day.
 const LOOK_AGAIN_MS: i64 = 6 * 3_600_000;
-/// The maximum number of tries per round to lock the tables of a day. Other transactions queue
+/// The maximum number of tries per pass to lock the tables of a day. Other transactions queue
 /// behind a waiting lock request, so each try is short.
 const TRIES: u32 = 5;
 
@@ -75,7 +75,7 @@ impl PostgresStore {
     }
 
     /// Drops a day if all of its jobs ended before `before`. If other transactions use its tables,
-    /// the day is kept until a later round.
+    /// the day is kept until a later pass.
     async fn drop_day(&self, day: Day, before: Timestamp) -> SqlResult<DayDrop> {
         let present = self.present.load(Ordering::Relaxed);
         let mut looked = self.late_days.lock().await;
@@ -83,9 +83,10 @@ impl PostgresStore {
         if looked.contains_key(&day) {
             return Ok(DayDrop::Held);
         }
-        let found = self.scheduler.patiently(PATIENCE, WorkScope::Transaction, move |connection| {
-            Box::pin(look_through(connection, day, before))
-        });
+        let found =
+            self.scheduler.run_with_timeout(TIMEOUT, WorkScope::Transaction, move |connection| {
+                Box::pin(look_through(connection, day, before))
+            });
         match found.await? {
             DayCheck::Over => {}
             DayCheck::Unfinished => return Ok(DayDrop::Held),

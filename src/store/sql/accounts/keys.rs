@@ -2,7 +2,7 @@
 
 use crate::domain::KeyId;
 use crate::domain::audit::Action;
-use crate::domain::key::MOST_KEYS;
+use crate::domain::key::MAX_KEYS;
 use crate::store::sql;
 use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
@@ -31,7 +31,7 @@ pub(in crate::store) async fn create_key(
     if !lock(connection, write.account).await? {
         return Ok(KeyCreated::NoSuchAccount);
     }
-    if working_keys(connection, write).await? >= MOST_KEYS {
+    if working_keys(connection, write).await? >= MAX_KEYS {
         return Ok(KeyCreated::TooMany);
     }
     sql::query(
@@ -53,7 +53,7 @@ pub(in crate::store) async fn create_key(
     Ok(KeyCreated::Done)
 }
 
-/// Rotates a key. The account is locked, so that concurrent rotations never exceed [`MOST_KEYS`].
+/// Rotates a key. The account is locked, so that concurrent rotations never exceed [`MAX_KEYS`].
 pub(in crate::store) async fn rotate_key(
     connection: &mut Connection<'_>,
     write: WriteContext,
@@ -72,7 +72,7 @@ pub(in crate::store) async fn rotate_key(
     if !works {
         return Ok(RotationResult::NotFound);
     }
-    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MOST_KEYS {
+    if working_keys(connection, write).await? + 1 - rotation.ended_by(write.now) > MAX_KEYS {
         return Ok(RotationResult::TooMany);
     }
     sql::query(

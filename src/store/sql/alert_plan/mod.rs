@@ -95,7 +95,7 @@ impl AlertPlan {
             _ => self.recover(event, channel),
         };
         let key = (channel, event.host);
-        let standing = match (verdict, self.incidents.get(&key)) {
+        let state = match (verdict, self.incidents.get(&key)) {
             (GroupingVerdict::Held, Some(incident)) => DeliveryState::Held(incident.id),
             (GroupingVerdict::Merged, Some(PlannedIncident { opening: Some(opening), .. })) => {
                 DeliveryState::Merged(*opening)
@@ -104,7 +104,7 @@ impl AlertPlan {
             _ => DeliveryState::NoChannel,
         };
         if event.wanted {
-            self.add(event, Some(channel), standing);
+            self.add(event, Some(channel), state);
         }
         let looks_done = |incident: &PlannedIncident| {
             incident.state.failing == 0 && event.kind == AlertKind::ScheduleRecovered
@@ -134,15 +134,15 @@ impl AlertPlan {
             names: Vec::new(),
             changed: true,
         });
-        let place = (incident.id, event.schedule);
-        let member = self.members.get(&place).copied().unwrap_or(IncidentMember::New);
+        let key = (incident.id, event.schedule);
+        let member = self.members.get(&key).copied().unwrap_or(IncidentMember::New);
         if member == IncidentMember::New && incident.names.len() < NAMES {
             incident.names.push(event.schedule_name.clone());
         }
         (incident.job, incident.changed) = (event.job, true);
         if member != IncidentMember::Failing {
-            self.members.insert(place, IncidentMember::Failing);
-            self.joined.insert(place, (event.account, true));
+            self.members.insert(key, IncidentMember::Failing);
+            self.joined.insert(key, (event.account, true));
         }
         incident.state.failed(member, event.at, now, &rules)
     }
@@ -152,12 +152,12 @@ impl AlertPlan {
         let Some(incident) = self.incidents.get_mut(&(channel, event.host)) else {
             return GroupingVerdict::Alone;
         };
-        let place = (incident.id, event.schedule);
-        if self.members.get(&place) != Some(&IncidentMember::Failing) {
+        let key = (incident.id, event.schedule);
+        if self.members.get(&key) != Some(&IncidentMember::Failing) {
             return GroupingVerdict::Alone;
         }
-        self.members.insert(place, IncidentMember::Recovered);
-        self.joined.insert(place, (event.account, false));
+        self.members.insert(key, IncidentMember::Recovered);
+        self.joined.insert(key, (event.account, false));
         (incident.job, incident.changed) = (event.job, true);
         incident.state.recovered(event.at, &self.rules)
     }
@@ -171,7 +171,7 @@ impl AlertPlan {
             Judgement::Goes => {}
             Judgement::Open => {
                 let (incident, account) = (incident.id, incident.account);
-                let opening = self.tell(key, AlertKind::IncidentOpened);
+                let opening = self.plan_incident_alert(key, AlertKind::IncidentOpened);
                 if let Some(incident) = self.incidents.get_mut(&key) {
                     incident.opening = Some(opening);
                 }
@@ -186,7 +186,7 @@ impl AlertPlan {
                 self.judge(key);
             }
             Judgement::Close => {
-                self.tell(key, AlertKind::IncidentClosed);
+                self.plan_incident_alert(key, AlertKind::IncidentClosed);
                 self.closed += 1;
                 self.end(key);
             }
@@ -198,22 +198,22 @@ impl AlertPlan {
     fn merge(&mut self, incident: IncidentId, account: AccountId, opening: DeliveryId) {
         self.merged_held += self.held.remove(&incident).map_or(0, |held| held.len() as u64);
         self.merged.push((incident, account, opening));
-        let held = |one: &&mut PlannedDelivery| one.standing == DeliveryState::Held(incident);
+        let held = |one: &&mut PlannedDelivery| one.state == DeliveryState::Held(incident);
         for planned in self.deliveries.iter_mut().filter(held) {
-            planned.standing = DeliveryState::Merged(opening);
+            planned.state = DeliveryState::Merged(opening);
         }
     }
 
     /// Releases all deliveries that an incident holds, each within the limits of its channel.
     fn release(&mut self, channel: ChannelId, incident: IncidentId, account: AccountId) {
         for held in self.held.remove(&incident).unwrap_or_default() {
-            let standing = self.flow_of((channel, account), held.to_bytes());
-            self.released.push((held, standing));
+            let state = self.flow_of((channel, account), held.to_bytes());
+            self.released.push((held, state));
         }
-        for place in 0..self.deliveries.len() {
-            if self.deliveries[place].standing == DeliveryState::Held(incident) {
-                let id = self.deliveries[place].id;
-                self.deliveries[place].standing = self.flow_of((channel, account), id.to_bytes());
+        for position in 0..self.deliveries.len() {
+            if self.deliveries[position].state == DeliveryState::Held(incident) {
+                let id = self.deliveries[position].id;
+                self.deliveries[position].state = self.flow_of((channel, account), id.to_bytes());
             }
         }
     }
@@ -226,7 +226,11 @@ impl AlertPlan {
     }
 
     /// Plans the alert about an incident.
-    fn tell(&mut self, (channel, host): (ChannelId, HostKey), kind: AlertKind) -> DeliveryId {
+    fn plan_incident_alert(
+        &mut self,
+        (channel, host): (ChannelId, HostKey),
+        kind: AlertKind,
+    ) -> DeliveryId {
         let incident = &self.incidents[&(channel, host)];
         let (id, account, job, now) = (incident.id, incident.account, incident.job, self.now);
         let IncidentState { schedules, failing, failures, since, .. } = incident.state;
@@ -235,7 +239,7 @@ impl AlertPlan {
         let since = since.as_millis();
         let content = IncidentContent { schedules, failing, failures, names, since, until };
         let event = EventId::of(id.to_bytes(), kind.as_str(), now);
-        let standing = self.flow_of((channel, account), event.to_bytes());
+        let state = self.flow_of((channel, account), event.to_bytes());
         let delivery = self.next_id(event, Some(channel));
         self.deliveries.push(PlannedDelivery {
             id: delivery,
@@ -252,7 +256,7 @@ impl AlertPlan {
             content: Some(
                 serde_json::to_string(&content).expect("numbers and texts have a JSON form"),
             ),
-            standing,
+            state,
         });
         delivery
     }
@@ -308,17 +312,17 @@ impl AlertPlan {
             failures: 0,
             schedule_name: None,
             content: None,
-            standing: DeliveryState::Due(due.max(paused_until)),
+            state: DeliveryState::Due(due.max(paused_until)),
         });
         DeliveryState::Merged(digest)
     }
 
     /// Returns the id of the next planned delivery. Deliveries are sent in the order of their ids.
     fn next_id(&self, event: EventId, channel: Option<ChannelId>) -> DeliveryId {
-        DeliveryId::of(event, channel, self.now).at_place(self.deliveries.len())
+        DeliveryId::of(event, channel, self.now).at_position(self.deliveries.len())
     }
 
-    fn add(&mut self, event: &OutboxEvent, channel: Option<ChannelId>, standing: DeliveryState) {
+    fn add(&mut self, event: &OutboxEvent, channel: Option<ChannelId>, state: DeliveryState) {
         self.deliveries.push(PlannedDelivery {
             id: self.next_id(event.id, channel),
             account: event.account,
@@ -326,7 +330,7 @@ impl AlertPlan {
             event: event.id,
             schedule: Some(event.schedule),
             job: Some(event.job),
-            incident: match standing {
+            incident: match state {
                 DeliveryState::Held(incident) => Some(incident),
                 _ => None,
             },
@@ -335,7 +339,7 @@ impl AlertPlan {
             failures: event.failures,
             schedule_name: Some(event.schedule_name.clone()),
             content: None,
-            standing,
+            state,
         });
     }
 }

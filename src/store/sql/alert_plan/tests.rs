@@ -82,7 +82,7 @@ fn next(before: &AlertPlan, now: i64) -> AlertPlan {
         let incident = PlannedIncident { changed: false, ..incident.clone() };
         if incident.state.due_at <= next.now {
             let held = before.deliveries.iter().filter_map(|planned| {
-                (planned.standing == DeliveryState::Held(incident.id)).then_some(planned.id)
+                (planned.state == DeliveryState::Held(incident.id)).then_some(planned.id)
             });
             next.held.insert(incident.id, held.collect());
         }
@@ -96,8 +96,8 @@ fn kinds(plan: &AlertPlan) -> Vec<AlertKind> {
     plan.deliveries.iter().map(|planned| planned.kind).collect()
 }
 
-fn standings(plan: &AlertPlan) -> Vec<DeliveryState> {
-    plan.deliveries.iter().map(|planned| planned.standing).collect()
+fn states(plan: &AlertPlan) -> Vec<DeliveryState> {
+    plan.deliveries.iter().map(|planned| planned.state).collect()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn an_unwanted_alert_leaves_nothing() {
     plan.work_out(&[unwanted(recovered(1, 900)), unwanted(recovered(2, 900))]);
     assert!(plan.deliveries.is_empty() && plan.incidents.is_empty());
     plan.work_out(&[recovered(2, 900)]);
-    assert_eq!(standings(&plan), [DeliveryState::NoChannel]);
+    assert_eq!(states(&plan), [DeliveryState::NoChannel]);
     assert_eq!(plan.deliveries[0].channel, None);
 }
 
@@ -122,7 +122,7 @@ fn deliveries_sort_as_they_were_planned() {
     assert_eq!(ids.len(), 10);
     assert!(ids.is_sorted_by(|a, b| a < b));
     let digest = plan.channels[&channel(1)].digest.expect("begun");
-    let merged = |planned: &&PlannedDelivery| planned.standing == DeliveryState::Merged(digest);
+    let merged = |planned: &&PlannedDelivery| planned.state == DeliveryState::Merged(digest);
     assert_eq!(plan.deliveries.iter().filter(merged).count(), 7);
     assert_eq!(plan.deliveries[2].id, digest, "it begins with the first that is too much");
 }
@@ -137,7 +137,7 @@ fn a_channel_that_asked_for_a_pause_is_told_after_it() {
         event(2, AlertKind::JobSucceeded, 900),
     ]);
     let due = DeliveryState::Due(ms(90_000));
-    assert_eq!(standings(&plan)[..2], [due, due], "and so is its digest");
+    assert_eq!(states(&plan)[..2], [due, due], "and so is its digest");
 }
 
 #[test]
@@ -145,19 +145,19 @@ fn held_and_new_events_are_merged_alike() {
     let mut first = plan(1_000, RULES);
     first.work_out(&[failed(1, 900), failed(2, 901)]);
     let id = first.incidents[&(channel(1), HOST)].id;
-    assert_eq!(standings(&first), [DeliveryState::Held(id); 2]);
+    assert_eq!(states(&first), [DeliveryState::Held(id); 2]);
     assert_eq!((first.joined.len(), first.opened), (2, 0));
 
     let mut second = next(&first, 1_400);
     second.work_out(&[failed(3, 1_300)]);
-    assert_eq!(standings(&second), [DeliveryState::Held(id)]);
+    assert_eq!(states(&second), [DeliveryState::Held(id)]);
     // The incident is due, and one more failure arrives in the same pass: it is merged too.
     let mut third = next(&second, 1_900);
     third.held.insert(id, vec![first.deliveries[0].id, second.deliveries[0].id]);
     third.work_out(&[failed(4, 1_850)]);
     assert_eq!(kinds(&third), [AlertKind::IncidentOpened, AlertKind::JobFailed]);
     let opening = third.deliveries[0].id;
-    assert_eq!(standings(&third), [DeliveryState::Due(ms(1_900)), DeliveryState::Merged(opening)]);
+    assert_eq!(states(&third), [DeliveryState::Due(ms(1_900)), DeliveryState::Merged(opening)]);
     assert_eq!((third.opened, third.merged_held), (1, 2));
     assert_eq!(third.merged, [(id, AccountId::new(ms(0), 1), opening)]);
     let known = &third.incidents[&(channel(1), HOST)];
@@ -183,7 +183,7 @@ fn too_few_are_released_through_the_flow_of_the_channel() {
     let mut fourth = next(&third, 2_500);
     fourth.work_out(&[]);
     assert_eq!(kinds(&fourth), [AlertKind::IncidentOpened]);
-    assert_eq!(standings(&fourth), [DeliveryState::Merged(digest)]);
+    assert_eq!(states(&fourth), [DeliveryState::Merged(digest)]);
     let opening = fourth.deliveries[0].id;
     assert_eq!(fourth.incidents[&(channel(1), HOST)].opening, Some(opening));
 }
@@ -202,7 +202,7 @@ fn a_failure_after_an_incident_that_was_not_checked_is_reported_anew() {
     let now = &third.incidents[&(channel(1), HOST)];
     assert_ne!(now.id, before);
     assert_eq!(third.ended.iter().copied().collect::<Vec<_>>(), [before]);
-    assert_eq!(standings(&third), [DeliveryState::Held(now.id)]);
+    assert_eq!(states(&third), [DeliveryState::Held(now.id)]);
     assert!(third.joined.keys().all(|(incident, _)| *incident == now.id));
 }
 
@@ -223,7 +223,7 @@ fn a_recovery_closes_it_at_once_and_the_next_failure_begins_another() {
         AlertKind::JobFailed,
     ];
     assert_eq!(kinds(&third), expected);
-    assert_eq!(standings(&third)[..2], [DeliveryState::Merged(opening); 2]);
+    assert_eq!(states(&third)[..2], [DeliveryState::Merged(opening); 2]);
     assert_eq!((third.closed, third.ended.len(), third.incidents.len()), (1, 1, 1));
     // A schedule that fails, recovers and fails again counts once in the incident.
     let mut fourth = next(&third, 9_100);
@@ -239,11 +239,11 @@ fn others_recover_by_themselves() {
     first.work_out(&[failed(1, 900)]);
     let mut second = next(&first, 1_500);
     second.work_out(&[recovered(5, 1_400)]);
-    assert_eq!(standings(&second), [DeliveryState::Due(ms(1_500))], "it was not of the incident");
+    assert_eq!(states(&second), [DeliveryState::Due(ms(1_500))], "it was not of the incident");
     // An incident in stage `Watching` ends when its only schedule recovers.
     let mut third = next(&second, 3_000);
     third.work_out(&[recovered(1, 2_900)]);
-    assert_eq!(standings(&third), [DeliveryState::Due(ms(3_000))]);
+    assert_eq!(states(&third), [DeliveryState::Due(ms(3_000))]);
     assert!(third.incidents.is_empty() && third.ended.len() == 1);
 }
 
@@ -251,6 +251,6 @@ fn others_recover_by_themselves() {
 fn without_incidents_each_goes_its_own_way() {
     let mut plan = plan(1_000, GroupingRules { incident_schedules: 0, ..RULES });
     plan.work_out(&[failed(1, 900), failed(2, 900), failed(3, 900), recovered(1, 950)]);
-    assert_eq!(standings(&plan), [DeliveryState::Due(ms(1_000)); 4]);
+    assert_eq!(states(&plan), [DeliveryState::Due(ms(1_000)); 4]);
     assert!(plan.incidents.is_empty());
 }

@@ -23,7 +23,7 @@ batch_row! {
 }
 
 /// Returns the statement that makes held jobs active if their active ones have ended.
-pub(in crate::store) fn follow(dialect: Dialect) -> String {
+pub(in crate::store) fn promote_held(dialect: Dialect) -> String {
     format!(
         "UPDATE schedule_state AS st SET active_job_id = held_job_id, held_job_id = NULL
          FROM {}
@@ -49,8 +49,8 @@ pub(in crate::store) async fn release(
         job: Hex(ended.job.to_bytes()),
     };
     let rows = json(&ended.iter().map(row).collect::<Vec<_>>());
-    let follow = sql::query_scalar(AssertSqlSafe(follow(connection.dialect()))).bind(rows);
-    let followers: Vec<Option<JobId>> = follow.fetch_all(connection).await?;
+    let promote = sql::query_scalar(AssertSqlSafe(promote_held(connection.dialect()))).bind(rows);
+    let followers: Vec<Option<JobId>> = promote.fetch_all(connection).await?;
     start(connection, now, &followers.into_iter().flatten().collect::<Vec<_>>()).await
 }
 

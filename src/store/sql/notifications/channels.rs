@@ -14,7 +14,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::read_rows;
 use crate::store::{
-    ChannelChanged, ChannelCreated, StoredChannel, TESTS_PER_HOUR, TryAllowed, WriteContext,
+    ChannelChanged, ChannelCreated, StoredChannel, TESTS_PER_HOUR, TestAllowance, WriteContext,
 };
 
 /// The window in which test notifications of a channel are counted, in milliseconds.
@@ -218,15 +218,15 @@ pub(in crate::store) async fn count_test(
     account: AccountId,
     id: ChannelId,
     now: Timestamp,
-) -> SqlResult<TryAllowed> {
+) -> SqlResult<TestAllowance> {
     admit(connection, account, connection.dialect().shared_lock()).await?;
     let Some(held) = hold(connection, account, id).await? else {
-        return Ok(TryAllowed::NotFound);
+        return Ok(TestAllowance::NotFound);
     };
     let over = Timestamp::from_millis(held.tries_since.as_millis().saturating_add(HOUR_MS));
     let (since, tries) = if now >= over { (now, 0) } else { (held.tries_since, held.tries) };
     if tries.unsigned_abs() >= TESTS_PER_HOUR {
-        return Ok(TryAllowed::No { reset_at: over });
+        return Ok(TestAllowance::No { reset_at: over });
     }
     sql::query(
         "UPDATE notification_channels SET tries_since = $3, tries = $4
@@ -238,7 +238,7 @@ pub(in crate::store) async fn count_test(
     .bind(tries + 1)
     .execute(connection)
     .await?;
-    Ok(TryAllowed::Yes)
+    Ok(TestAllowance::Yes)
 }
 
 /// Marks a channel as verified if its configuration still has this revision.

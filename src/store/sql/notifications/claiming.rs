@@ -39,10 +39,11 @@ pub(in crate::store) async fn claim_deliveries(
         return Ok((Vec::new(), 0));
     }
     close_digests(connection, &picked).await?;
-    let due = corrupt_rows.leave_out("delivery", lock(connection, &claim, &picked).await?);
+    let due = lock(connection, &claim, &picked).await?;
+    let due = corrupt_rows.leave_out("notification_deliveries", due);
     note_lost(connection, &due, claim.now).await?;
     let (failed, taken): (Vec<_>, Vec<_>) =
-        due.into_iter().partition(|delivery| delivery.hopeless().is_some());
+        due.into_iter().partition(|delivery| delivery.undeliverable_reason().is_some());
     fail(connection, &failed, claim.now).await?;
     take(connection, &taken, &claim).await?;
     Ok((contents(connection, taken, claim.now, &corrupt_rows).await?, failed.len() as u64))
@@ -104,10 +105,10 @@ pub(in crate::store) fn due(dialect: Dialect, types_are_full: bool) -> String {
     format!(
         "SELECT placed.id, placed.account_id, placed.channel_id, c.type, looked FROM
              (SELECT id, account_id, channel_id, wake_at, count(*) OVER () AS looked,
-                     row_number() OVER (PARTITION BY channel_id ORDER BY wake_at, id) AS place
+                     row_number() OVER (PARTITION BY channel_id ORDER BY wake_at, id) AS position
               FROM ({} UNION ALL {}) AS due) AS placed
          LEFT JOIN notification_channels AS c ON c.id = placed.channel_id
-         WHERE place <= $3 ORDER BY placed.wake_at, placed.id",
+         WHERE position <= $3 ORDER BY placed.wake_at, placed.id",
         due(1),
         due(2)
     )
@@ -211,7 +212,7 @@ async fn fail(
     now: Timestamp,
 ) -> SqlResult<()> {
     let row = |delivery: &DueDelivery| {
-        let (code, message) = delivery.hopeless()?;
+        let (code, message) = delivery.undeliverable_reason()?;
         let id = Hex(delivery.id.to_bytes());
         Some(FailedRow { id, error_code: code.as_str(), error_message: message })
     };

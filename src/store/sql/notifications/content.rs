@@ -22,7 +22,7 @@ pub(in crate::store) async fn contents(
     now: Timestamp,
     corrupt_rows: &CorruptRows,
 ) -> SqlResult<Vec<SealedDelivery>> {
-    let jobs = corrupt_rows.leave_out("job", jobs(connection, &taken).await?);
+    let jobs = corrupt_rows.leave_out("jobs", jobs(connection, &taken).await?);
     let jobs: HashMap<JobId, JobContent> =
         jobs.into_iter().map(|content| (content.job.id, content)).collect();
     let mut sealed = Vec::with_capacity(taken.len());

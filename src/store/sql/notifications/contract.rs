@@ -14,7 +14,7 @@ use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
     NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, RelayResult, Result,
-    StoredChannel, StoredPreference, TryAllowed, TryEnd, WriteContext,
+    StoredChannel, StoredPreference, TestAllowance, TryEnd, WriteContext,
 };
 
 #[async_trait]
@@ -69,7 +69,7 @@ impl<D: Database> ChannelStore for D {
         account: AccountId,
         id: ChannelId,
         now: Timestamp,
-    ) -> Result<TryAllowed> {
+    ) -> Result<TestAllowance> {
         self.api().transaction("count_test", call(super::count_test, (account, id, now))).await
     }
 

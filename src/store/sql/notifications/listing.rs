@@ -19,7 +19,7 @@ use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, WriteCont
 
 /// The number of tries above which a redelivery numbers them from 1 again, because the number of a
 /// try is a byte.
-const MOST_TRIES: i16 = 200;
+const MAX_TRIES: i16 = 200;
 
 /// The maximum to which the deliveries that pass a query's filters are counted.
 const COUNTED: i64 = 10_000;
@@ -30,15 +30,15 @@ const COLUMNS: &str = "
     d.error_code, d.error_message, d.status_code, d.at, d.created_at";
 
 /// Returns the conditions of a query's filters, and the ids in them. The ids are the parameters
-/// from the third on; the first two are the account and the place in the list.
+/// from the third on; the first two are the account and the position in the list.
 fn condition(query: &DeliveryQuery) -> (String, Vec<ChannelId>) {
     let mut text = String::new();
     let channel = query.channel.map(|id| ("channel_id", id));
     // A parameter is 16 bytes for each kind of id, so a schedule's id can be bound as a channel's.
     let schedule = query.schedule.map(|id| ("schedule_id", ChannelId::from_bytes(id.to_bytes())));
     let (columns, ids): (Vec<_>, Vec<_>) = channel.into_iter().chain(schedule).unzip();
-    for (column, place) in columns.into_iter().zip(3..) {
-        text.push_str(&format!(" AND d.{column} = ${place}"));
+    for (column, position) in columns.into_iter().zip(3..) {
+        text.push_str(&format!(" AND d.{column} = ${position}"));
     }
     if let Some(status) = query.status {
         // With `= 4` instead of `IN (4)`, the partial index of failed deliveries applies.
@@ -202,7 +202,7 @@ pub(in crate::store) async fn redeliver(
     Ok(Redelivered::Done)
 }
 
-/// Deletes the tries of a delivery that has more than [`MOST_TRIES`], so that repeated redelivery
+/// Deletes the tries of a delivery that has more than [`MAX_TRIES`], so that repeated redelivery
 /// never makes the number of a try too large. Returns the number of tries that remain.
 async fn number_anew(
     connection: &mut Connection<'_>,
@@ -210,7 +210,7 @@ async fn number_anew(
     id: DeliveryId,
     tries: i16,
 ) -> SqlResult<i16> {
-    if tries <= MOST_TRIES {
+    if tries <= MAX_TRIES {
         return Ok(tries);
     }
     sql::query("DELETE FROM delivery_tries WHERE delivery_id = $1 AND account_id = $2")

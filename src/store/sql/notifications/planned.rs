@@ -39,10 +39,10 @@ batch_row! {
 /// The error message of an alert whose schedule has no verified channel.
 const NO_CHANNEL: &str = "the schedule has no verified channel: attach one, or verify it again";
 
-/// Returns a standing as columns: the status, the delivery that it was merged into, and the time at
+/// Returns a state as columns: the status, the delivery that it was merged into, and the time at
 /// which it is due.
-fn columns(standing: DeliveryState) -> (u8, Option<DeliveryId>, Option<Timestamp>) {
-    match standing {
+fn columns(state: DeliveryState) -> (u8, Option<DeliveryId>, Option<Timestamp>) {
+    match state {
         DeliveryState::Held(_) => (0, None, None),
         DeliveryState::Due(at) => (1, None, Some(at)),
         DeliveryState::NoChannel => (4, None, None),
@@ -52,8 +52,8 @@ fn columns(standing: DeliveryState) -> (u8, Option<DeliveryId>, Option<Timestamp
 
 impl<'p> DeliveryRow<'p> {
     fn new(planned: &'p PlannedDelivery, now: Timestamp) -> Self {
-        let (status, merged_into, wake_at) = columns(planned.standing);
-        let none = planned.standing == DeliveryState::NoChannel;
+        let (status, merged_into, wake_at) = columns(planned.state);
+        let none = planned.state == DeliveryState::NoChannel;
         Self {
             id: Hex(planned.id.to_bytes()),
             account_id: Hex(planned.account.to_bytes()),
@@ -110,8 +110,8 @@ async fn move_held(connection: &mut Connection<'_>, plan: &AlertPlan) -> SqlResu
         let query = sql::query(query).bind(*incident).bind(*opening).bind(plan.now);
         query.bind(*account).execute(&mut *connection).await?;
     }
-    let moved = plan.released.iter().map(|(id, standing)| {
-        let (status, merged_into, wake_at) = columns(*standing);
+    let moved = plan.released.iter().map(|(id, state)| {
+        let (status, merged_into, wake_at) = columns(*state);
         MovedRow {
             id: Hex(id.to_bytes()),
             status,

@@ -53,8 +53,9 @@ pub(in crate::store) async fn raise(
         let (raised, after) = state.policy.judge(*streak, end, now);
         *streak = after;
         for raised in raised {
-            let place = usize::try_from(before).unwrap_or(usize::MAX).saturating_add(events.len());
-            events.push(event(ending, raised, now, place));
+            let position =
+                usize::try_from(before).unwrap_or(usize::MAX).saturating_add(events.len());
+            events.push(event(ending, raised, now, position));
             jobs.push(ending.job);
         }
     }
@@ -71,9 +72,9 @@ pub(in crate::store) async fn raise(
     insert(connection, &events, &jobs).await
 }
 
-fn event(ending: &Ending, raised: RaisedEvent, at: Timestamp, place: usize) -> EventRow {
+fn event(ending: &Ending, raised: RaisedEvent, at: Timestamp, position: usize) -> EventRow {
     let RaisedEvent { kind, failures, wanted } = raised;
-    let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at).at_place(place);
+    let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at).at_position(position);
     EventRow {
         id: Hex(id.to_bytes()),
         schedule_id: Hex(ending.schedule.to_bytes()),

@@ -53,7 +53,7 @@ pub(in crate::store) async fn relay(
     }
     let query = sql::query_as(EVENTS).bind(i64::from(limit));
     let events: Vec<ReadableRow<EventId, OutboxEvent>> = query.fetch_all(&mut *connection).await?;
-    let events = corrupt_rows.leave_out("event", events);
+    let events = corrupt_rows.leave_out("notification_events", events);
     let mut plan = AlertPlan::new(now, rules);
     read(connection, &mut plan, &events).await?;
     plan.work_out(&events);
@@ -63,8 +63,8 @@ pub(in crate::store) async fn relay(
 }
 
 fn report(plan: &AlertPlan, events: usize) -> RelayResult {
-    let standings = plan.deliveries.iter().map(|planned| planned.standing);
-    let standings = standings.chain(plan.released.iter().map(|(_, standing)| *standing));
+    let states = plan.deliveries.iter().map(|planned| planned.state);
+    let states = states.chain(plan.released.iter().map(|(_, state)| *state));
     let mut relayed = RelayResult {
         events: events as u64,
         opened: plan.opened,
@@ -72,8 +72,8 @@ fn report(plan: &AlertPlan, events: usize) -> RelayResult {
         merged: plan.merged_held,
         ..RelayResult::default()
     };
-    for standing in standings {
-        match standing {
+    for state in states {
+        match state {
             DeliveryState::Due(_) => relayed.planned += 1,
             DeliveryState::Merged(_) => relayed.merged += 1,
             DeliveryState::NoChannel => relayed.undeliverable += 1,

@@ -24,7 +24,7 @@ pub(in crate::store) fn rows(dialect: Dialect) -> String {
               {join} schedules AS s ON s.id = e.id
               {join} schedule_state AS st ON st.shard = s.shard AND st.schedule_id = s.id
               {join} schedule_versions AS v ON v.id = s.version_id
-              ORDER BY e.place"
+              ORDER BY e.position"
         ),
         listed = listed,
         join = join

@@ -26,8 +26,8 @@ use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::query::execute_all;
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
-    Claim, ClaimStore, Claimed, Claims, Committed, Completion, ExecutorId, HeldClaim, JobsToAbort,
-    Result, StoreErrorKind, Unreadable, sql,
+    ClaimRequest, ClaimStore, ClaimedJob, ClaimedJobs, Committed, Completion, ExecutorId,
+    JobsToAbort, RecordedAttempt, Result, StoreErrorKind, UnreadableJob, sql,
 };
 use definition::DefinitionRow;
 
@@ -35,7 +35,7 @@ use definition::DefinitionRow;
 const READ_AT_ONCE: usize = 50;
 
 /// Reads jobs that are claimed, or can be, with all that is needed to send them. The first value of
-/// a row is the place of the job in the request. Parameters: time, jobs, executor.
+/// a row is the position of the job in the request. Parameters: time, jobs, executor.
 macro_rules! jobs_where {
     ($condition:literal) => {
         concat!(
@@ -111,12 +111,12 @@ const CANCELLED: &str =
 
 #[async_trait]
 impl ClaimStore for SqliteStore {
-    async fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+    async fn claim(&self, claim: &ClaimRequest, jobs: &[JobId]) -> Result<ClaimedJobs> {
         self.claims("claim", *claim, jobs, take).await
     }
 
     /// Queues with the writes, so that it runs after a claim that is still under way.
-    async fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Result<Claims> {
+    async fn recall(&self, claim: &ClaimRequest, jobs: &[JobId]) -> Result<ClaimedJobs> {
         self.claims("recall", *claim, jobs, claimed).await
     }
 
@@ -157,15 +157,19 @@ impl ClaimStore for SqliteStore {
     ) -> Result<(Vec<Ticket>, Option<AccountId>)> {
         let find = call(late::of_each, (before, after));
         let (accounts, rows) = self.connections.read("late_of_each", find).await?;
-        Ok((self.shared.corrupt_rows.leave_out("job", rows), next_page(&accounts)))
+        Ok((self.shared.corrupt_rows.leave_out("jobs", rows), next_page(&accounts)))
     }
 
-    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<HeldClaim>> {
+    async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<RecordedAttempt>> {
         let query = sql::query_as(EXPIRED).bind(before).bind(i64::from(limit));
         self.readable_jobs("expired", query).await
     }
 
-    async fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Result<Vec<HeldClaim>> {
+    async fn claims_of(
+        &self,
+        executor: ExecutorId,
+        before: Timestamp,
+    ) -> Result<Vec<RecordedAttempt>> {
         let query = sql::query_as(CLAIMS_OF).bind(executor).bind(before);
         self.readable_jobs("claims_of", query).await
     }
@@ -176,18 +180,21 @@ impl SqliteStore {
     async fn claims<W>(
         &self,
         operation: &'static str,
-        claim: Claim,
+        claim: ClaimRequest,
         jobs: &[JobId],
         work: W,
-    ) -> Result<Claims>
+    ) -> Result<ClaimedJobs>
     where
-        W: for<'c> WorkFunction<'c, (Claim, Vec<JobId>, Arc<CorruptRows>), (Claims, JobSecrets)>
-            + Send
+        W: for<'c> WorkFunction<
+                'c,
+                (ClaimRequest, Vec<JobId>, Arc<CorruptRows>),
+                (ClaimedJobs, JobSecrets),
+            > + Send
             + Sync
             + 'static,
     {
         if jobs.is_empty() {
-            return Ok(Claims::default());
+            return Ok(ClaimedJobs::default());
         }
         let jobs = each_once(jobs);
         let (rows, corrupt_rows) = (jobs.len(), self.shared.corrupt_rows.clone());
@@ -206,7 +213,7 @@ fn each_once(jobs: &[JobId]) -> Vec<JobId> {
 /// A row of `CLAIMABLE` or `CLAIMED`.
 #[derive(Deserialize)]
 struct ClaimableRow {
-    place: usize,
+    position: usize,
     account: Hex,
     schedule: Hex,
     shard: u16,
@@ -223,10 +230,10 @@ struct ClaimableRow {
 /// Returns those of the jobs that a claim has taken.
 pub(super) async fn claimed(
     connection: &mut Connection<'_>,
-    claim: Claim,
+    claim: ClaimRequest,
     jobs: Vec<JobId>,
     corrupt_rows: Arc<CorruptRows>,
-) -> SqlResult<(Claims, JobSecrets)> {
+) -> SqlResult<(ClaimedJobs, JobSecrets)> {
     let found = FoundJobs::read(connection, CLAIMED, claim, &jobs, &corrupt_rows).await?;
     found.claims(connection).await
 }
@@ -234,10 +241,10 @@ pub(super) async fn claimed(
 /// Claims those of the jobs that can be claimed.
 async fn take(
     connection: &mut Connection<'_>,
-    claim: Claim,
+    claim: ClaimRequest,
     jobs: Vec<JobId>,
     corrupt_rows: Arc<CorruptRows>,
-) -> SqlResult<(Claims, JobSecrets)> {
+) -> SqlResult<(ClaimedJobs, JobSecrets)> {
     let found = FoundJobs::read(connection, CLAIMABLE, claim, &jobs, &corrupt_rows).await?;
     let all: Vec<JobId> = found.taken.iter().map(|claimed| claimed.job).collect();
     // A damaged job is claimed, too, so that the executor can end it with a failure.
@@ -255,7 +262,7 @@ async fn take(
 
 /// Jobs that are claimed, or can be: those that can be read, and those that are damaged.
 struct FoundJobs {
-    taken: Vec<Claimed>,
+    taken: Vec<ClaimedJob>,
     damaged: Vec<JobId>,
     secrets: JobSecrets,
 }
@@ -265,7 +272,7 @@ impl FoundJobs {
     async fn read(
         connection: &mut Connection<'_>,
         query: &'static str,
-        claim: Claim,
+        claim: ClaimRequest,
         jobs: &[JobId],
         corrupt_rows: &CorruptRows,
     ) -> SqlResult<Self> {
@@ -282,7 +289,7 @@ impl FoundJobs {
                 }
                 Err(fault) => {
                     if let Some((job, why)) = parts.halve(part, fault)? {
-                        corrupt_rows.tell("job", job, &why);
+                        corrupt_rows.log("jobs", job, &why);
                         damaged.push(*job);
                     }
                 }
@@ -292,21 +299,21 @@ impl FoundJobs {
     }
 
     /// Returns the result of the claim. Reads the numbers of the attempts of damaged jobs.
-    async fn claims(self, connection: &mut Connection<'_>) -> SqlResult<(Claims, JobSecrets)> {
+    async fn claims(self, connection: &mut Connection<'_>) -> SqlResult<(ClaimedJobs, JobSecrets)> {
         let mut unreadable = Vec::new();
         for job in self.damaged {
             unreadable.extend(attempt_of(connection, job).await?);
         }
-        Ok((Claims { taken: self.taken, unreadable }, self.secrets))
+        Ok((ClaimedJobs { taken: self.taken, unreadable }, self.secrets))
     }
 }
 
 async fn rows(
     connection: &mut Connection<'_>,
     query: &'static str,
-    claim: Claim,
+    claim: ClaimRequest,
     jobs: &[JobId],
-) -> SqlResult<Vec<(Claimed, Option<Vec<SealedSecret>>)>> {
+) -> SqlResult<Vec<(ClaimedJob, Option<Vec<SealedSecret>>)>> {
     let rows: String = sql::query_scalar(query)
         .bind(claim.now)
         .bind(json_ids(jobs))
@@ -318,24 +325,27 @@ async fn rows(
 
 /// Returns the recorded attempt of a job that cannot be read; `None` if the attempt's number is
 /// damaged, too.
-async fn attempt_of(connection: &mut Connection<'_>, job: JobId) -> SqlResult<Option<Unreadable>> {
+async fn attempt_of(
+    connection: &mut Connection<'_>,
+    job: JobId,
+) -> SqlResult<Option<UnreadableJob>> {
     let attempt: i64 = sql::query_scalar("SELECT attempt_number FROM runs WHERE id = ?1")
         .bind(job)
         .fetch_one(connection)
         .await?;
     let attempt = u8::try_from(attempt).ok();
-    Ok(attempt.map(|attempt| Unreadable { job, attempt, failure: unreadable() }))
+    Ok(attempt.map(|attempt| UnreadableJob { job, attempt, failure: unreadable() }))
 }
 
 fn claimed_row(
     row: ClaimableRow,
     jobs: &[JobId],
-    claim: Claim,
-) -> SqlResult<(Claimed, Option<Vec<SealedSecret>>)> {
+    claim: ClaimRequest,
+) -> SqlResult<(ClaimedJob, Option<Vec<SealedSecret>>)> {
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
     let secrets = row.secrets.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
-    let claimed = Claimed {
-        job: *jobs.get(row.place).ok_or_else(damaged)?,
+    let claimed = ClaimedJob {
+        job: *jobs.get(row.position).ok_or_else(damaged)?,
         account: AccountId::from_bytes(row.account.0),
         schedule: ScheduleId::from_bytes(row.schedule.0),
         shard: ShardId(row.shard),

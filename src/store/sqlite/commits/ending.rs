@@ -11,7 +11,7 @@ use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of};
 use crate::store::{Completion, StoreErrorKind, sql};
 
-/// A row of `RUNNING`. The first number is the place of the completion that the row is for.
+/// A row of `RUNNING`. The first number is the position of the completion that the row is for.
 #[derive(Deserialize)]
 struct RunningRow(usize, Hex, u16, u8, i64, i64, u8, u8, Option<AlertColumns>);
 
@@ -30,9 +30,9 @@ pub(in crate::store::sqlite) const RUNNING: &str = "
 
 impl RunningRow {
     fn running(&self) -> RunningJob {
-        let &Self(place, schedule, shard, max, started, attempt_started, stop, ..) = self;
+        let &Self(position, schedule, shard, max, started, attempt_started, stop, ..) = self;
         RunningJob {
-            place,
+            position,
             schedule: ScheduleId::from_bytes(schedule.0),
             shard: ShardId(shard),
             max_attempts: max,
@@ -43,13 +43,13 @@ impl RunningRow {
     }
 }
 
-/// Decides what becomes of the jobs of a round. Also returns those of their schedules that have a
+/// Decides what becomes of the jobs of a chunk. Also returns those of their schedules that have a
 /// notification preference. Jobs whose claim was lost are left out.
 pub(in crate::store::sqlite) async fn read(
     connection: &mut Connection<'_>,
-    round: &[&Completion],
+    chunk: &[&Completion],
 ) -> SqlResult<(Vec<Ending>, Vec<AlertState>)> {
-    let claims = round.iter().map(|c| (hex(&c.job), c.attempt, hex(&c.executor)));
+    let claims = chunk.iter().map(|c| (hex(&c.job), c.attempt, hex(&c.executor)));
     let rows: String = sql::query_scalar(RUNNING)
         .bind(json_rows(&claims.collect::<Vec<_>>()))
         .fetch_one(connection)
@@ -63,7 +63,7 @@ pub(in crate::store::sqlite) async fn read(
     });
     let alerts = alerts.collect();
     let endings = rows.into_iter().map(|row| {
-        let completion = round.get(row.0).ok_or_else(damaged)?;
+        let completion = chunk.get(row.0).ok_or_else(damaged)?;
         let is_active = row.7 != 0;
         Ok(Ending { is_active, ..Ending::new(&row.running(), completion) })
     });

@@ -1,9 +1,9 @@
 //! Commits the ends of attempts.
 //!
-//! A batch is written in rounds, all in one transaction, with one or two statements for each table
-//! in a round. A round has each job only once, so that a second end of the same job sees the effect
+//! A batch is written in chunks, all in one transaction, with one or two statements for each table
+//! in a chunk. A chunk has each job only once, so that a second end of the same job sees the effect
 //! of the first one. Its size in bytes is limited, because responses can be large. A write
-//! transaction excludes all others, so what a round reads of its jobs is still true when it writes
+//! transaction excludes all others, so what a chunk reads of its jobs is still true when it writes
 //! them.
 
 pub(super) mod ending;
@@ -29,7 +29,7 @@ use crate::store::{AttemptEnd, Committed, Completion, CompletionResult, sql};
 use ending::read;
 use runs::count_runs;
 
-/// The approximate maximum size, in bytes, of the responses in a round.
+/// The approximate maximum size, in bytes, of the responses in a chunk.
 const ROUND_BYTES: usize = 1_048_576;
 
 /// Commits a batch.
@@ -40,14 +40,15 @@ pub(super) async fn commit(
 ) -> SqlResult<Committed> {
     let results = vec![CompletionResult::Lost; completions.len()];
     let mut committed = Committed { results, ..Committed::default() };
-    for places in rounds(&completions) {
-        let round: Vec<&Completion> = places.iter().map(|place| &completions[*place]).collect();
-        let (endings, alerts) = read(connection, &round).await?;
+    for positions in chunks(&completions) {
+        let chunk: Vec<&Completion> =
+            positions.iter().map(|position| &completions[*position]).collect();
+        let (endings, alerts) = read(connection, &chunk).await?;
         for ending in &endings {
-            ending.note(places[ending.place], &mut committed);
+            ending.note(positions[ending.position], &mut committed);
         }
-        keep_attempts(connection, &round, &endings).await?;
-        write(connection, now, &round, &endings).await?;
+        keep_attempts(connection, &chunk, &endings).await?;
+        write(connection, now, &chunk, &endings).await?;
         count_runs(connection, &endings).await?;
         let waits = |ending: &&Ending| !ending.status.is_final();
         let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
@@ -59,27 +60,27 @@ pub(super) async fn commit(
     Ok(committed)
 }
 
-/// Divides a batch into rounds, each a list of places in the batch.
-fn rounds(completions: &[Completion]) -> Vec<Vec<usize>> {
+/// Divides a batch into chunks, each a list of positions in the batch.
+fn chunks(completions: &[Completion]) -> Vec<Vec<usize>> {
     let mut left: Vec<usize> = (0..completions.len()).collect();
-    let mut rounds = Vec::new();
+    let mut chunks = Vec::new();
     while !left.is_empty() {
         let (mut taken, mut later, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         let mut bytes = 0;
-        for place in left {
-            let completion = &completions[place];
-            // A second end of a job comes in a later round than the first one.
+        for position in left {
+            let completion = &completions[position];
+            // A second end of a job comes in a later chunk than the first one.
             if seen.insert(completion.job) && bytes < ROUND_BYTES {
                 bytes += completion.response().map_or(0, |response| response.body.len());
-                taken.push(place);
+                taken.push(position);
             } else {
-                later.push(place);
+                later.push(position);
             }
         }
-        rounds.push(taken);
+        chunks.push(taken);
         left = later;
     }
-    rounds
+    chunks
 }
 
 /// The result of a job, as a row in a JSON parameter.
@@ -152,13 +153,13 @@ pub(super) const RETRY: &str = "
 async fn write(
     connection: &mut Connection<'_>,
     now: Timestamp,
-    round: &[&Completion],
+    chunk: &[&Completion],
     endings: &[Ending],
 ) -> SqlResult<()> {
     let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
         endings.iter().partition(|ending| ending.status.is_final());
     if !ended.is_empty() {
-        let row = |ending: &&Ending| EndedJobRow::new(ending, round[ending.place]);
+        let row = |ending: &&Ending| EndedJobRow::new(ending, chunk[ending.position]);
         let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
         sql::query(END).bind(now).bind(rows).execute(connection).await?;
         let row = |ending: &&Ending| (hex(&ending.job), lag_code(ending.job, ending.started_at));
@@ -179,16 +180,16 @@ async fn write(
 /// attempt of an unfinished job: a finished job has it in its own row.
 async fn keep_attempts(
     connection: &mut Connection<'_>,
-    round: &[&Completion],
+    chunk: &[&Completion],
     endings: &[Ending],
 ) -> SqlResult<()> {
-    let followed = endings.iter().filter(|ending| round[ending.place].attempt > 1);
+    let followed = endings.iter().filter(|ending| chunk[ending.position].attempt > 1);
     let followed: Vec<&JobId> = followed.map(|ending| &ending.job).collect();
     if !followed.is_empty() {
         sql::query(FORGET).bind(json_ids(followed)).execute(connection).await?;
     }
     let row = |ending: &Ending| {
-        let completion = round[ending.place];
+        let completion = chunk[ending.position];
         let AttemptEnd::Retry(failure, _) = &completion.end else {
             return None;
         };

@@ -9,7 +9,7 @@ use super::writer::SqliteWriter;
 use crate::store::sql::access::{Access, AdapterShared, Database, WorkScope};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::work::SlottedWork;
+use crate::store::sql::work::ErasedWork;
 use crate::store::sqlite::SqliteStore;
 
 /// The connections to the file: one that writes, and a few that read.
@@ -34,9 +34,9 @@ impl Database for SqliteStore {
 impl Access for SqliteConnections {
     const DIALECT: Dialect = Dialect::Sqlite;
 
-    async fn run(&self, scope: WorkScope, rows: usize, work: SlottedWork) -> SqlResult<()> {
+    async fn run(&self, scope: WorkScope, rows: usize, work: ErasedWork) -> SqlResult<()> {
         match scope {
-            WorkScope::Read | WorkScope::PatientRead => {
+            WorkScope::Read | WorkScope::LongRead => {
                 let mut reader = self.readers.take().await?;
                 let outcome = work(&mut Connection::from(&mut *reader)).await;
                 reader.done(outcome)
@@ -46,7 +46,7 @@ impl Access for SqliteConnections {
                 let outcome = on_snapshot(&mut reader, &work).await;
                 reader.done(outcome)
             }
-            WorkScope::Statement | WorkScope::Transaction | WorkScope::ImpatientTransaction => {
+            WorkScope::Statement | WorkScope::Transaction | WorkScope::BriefLockTransaction => {
                 let written = self.writer.write(rows, move |connection| {
                     Box::pin(async move { work(&mut Connection::from(connection)).await })
                 });
@@ -56,7 +56,7 @@ impl Access for SqliteConnections {
     }
 }
 
-async fn on_snapshot(reader: &mut SqliteConnection, work: &SlottedWork) -> SqlResult<()> {
+async fn on_snapshot(reader: &mut SqliteConnection, work: &ErasedWork) -> SqlResult<()> {
     let mut snapshot = reader.begin().await?;
     work(&mut Connection::from(&mut *snapshot)).await
 }

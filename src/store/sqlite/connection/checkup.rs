@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::open::reading;
-use super::version::standing;
+use super::version::incompatibility;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::StoreErrorKind;
@@ -19,7 +19,7 @@ use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sqlite::SqliteSettings;
 
 /// The time limit of each access to the disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The name of the file that tests the disk. It is removed again.
 const TRIAL: &str = ".punctual-doctor";
 /// The number of test writes. The fastest one tells most about the disk.
@@ -37,14 +37,14 @@ pub async fn check_up(settings: &SqliteSettings, migrate: bool, clock: &Clock) -
     let (of_disk, clock) = (settings.clone(), clock.clone());
     let disk = spawn_blocking(move || of_folder(&of_disk, &clock));
     // A thread that waits for a hanging disk cannot be stopped, so it is left behind.
-    let mut findings = match timeout(PATIENCE, disk).await {
+    let mut findings = match timeout(TIMEOUT, disk).await {
         Ok(Ok(findings)) => findings,
         Ok(Err(_)) | Err(_) => {
             return vec![Finding::failure(silent().message)];
         }
     };
     if settings.path.is_file() {
-        let read = timeout(PATIENCE, of_tables(settings, migrate)).await;
+        let read = timeout(TIMEOUT, of_tables(settings, migrate)).await;
         let read = read.unwrap_or_else(|_| Err(silent()));
         findings.push(read.unwrap_or_else(|fault| Finding::failure(fault.message)));
         findings.extend(of_permissions(&settings.path));
@@ -59,10 +59,10 @@ fn silent() -> Fault {
 
 async fn of_tables(settings: &SqliteSettings, migrate: bool) -> SqlResult<Finding> {
     let mut connection = reading(settings).connect().await?;
-    let standing = standing(&mut connection).await?;
+    let incompatibility = incompatibility(&mut connection).await?;
     connection.close().await?;
     let path = settings.path.display();
-    Ok(match standing {
+    Ok(match incompatibility {
         None => Finding::good(format!("{path} is up to date")),
         Some(why) if migrate => Finding::good(format!("{path}: {why}; the next start does it")),
         Some(why) => Finding::failure(format!("{path}: {why}")),

@@ -24,7 +24,7 @@ use crate::store::{KeyProof, Result, SecretCipher, StoreErrorKind};
 
 /// The maximum time that a write waits for another process's write, and a read for a free
 /// connection.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// After this many pages (16 MiB), the log is copied into the file. That is few enough to take only
 /// milliseconds, and enough that a busy page is copied once for many writes.
 const CHECKPOINT_PAGES: &str = "4000";
@@ -67,7 +67,7 @@ impl SqliteStore {
         make_file(&settings.path).map_err(failed)?;
         let options = writing(settings);
         let connection = first_connection(&options, &settings.path).await.map_err(failed)?;
-        let readers = Readers::new(reading(settings), settings.read_connections, PATIENCE);
+        let readers = Readers::new(reading(settings), settings.read_connections, TIMEOUT);
         let readers = Arc::new(readers);
         let tasks = Tasks::new();
         let writer = SqliteWriter::start(&tasks, options.clone(), connection);
@@ -87,7 +87,7 @@ impl SqliteStore {
 fn common(settings: &SqliteSettings) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(&settings.path)
-        .busy_timeout(PATIENCE)
+        .busy_timeout(TIMEOUT)
         // The statements keep references valid. Another check would cost one lookup for each row.
         .foreign_keys(false)
         .pragma("temp_store", "MEMORY")

@@ -19,28 +19,28 @@ use crate::store::sql::fault::{Fault, SqlResult};
 /// A pool of connections that read.
 pub(in crate::store::sqlite) struct Readers {
     options: SqliteConnectOptions,
-    patience: Duration,
+    timeout: Duration,
     permits: Semaphore,
     idle: Mutex<Vec<SqliteConnection>>,
 }
 
 impl Readers {
     /// Creates a pool of at most `connections`, which are opened when they are needed. If all are
-    /// in use, a caller waits for at most `patience`.
+    /// in use, a caller waits for at most `timeout`.
     pub(in crate::store::sqlite) fn new(
         options: SqliteConnectOptions,
         connections: u32,
-        patience: Duration,
+        timeout: Duration,
     ) -> Self {
         let permits = usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, 64);
         let idle = Mutex::new(Vec::with_capacity(permits));
-        Self { options, patience, permits: Semaphore::new(permits), idle }
+        Self { options, timeout, permits: Semaphore::new(permits), idle }
     }
 
     /// Takes a connection out of the pool.
     pub(in crate::store::sqlite) async fn take(&self) -> SqlResult<PooledReader<'_>> {
         let unavailable = |why| Fault::new(StoreErrorKind::Unavailable, why);
-        let permit = tokio::time::timeout(self.patience, self.permits.acquire())
+        let permit = tokio::time::timeout(self.timeout, self.permits.acquire())
             .await
             .map_err(|_| unavailable("all read connections are in use"))?
             .map_err(|_| unavailable("the store is closed"))?;

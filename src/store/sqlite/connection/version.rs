@@ -63,9 +63,9 @@ impl SqliteStore {
 
     async fn compare(&self) -> SqlResult<()> {
         let mut connection = self.options.connect().await?;
-        let standing = standing(&mut connection).await?;
+        let incompatibility = incompatibility(&mut connection).await?;
         connection.close().await?;
-        standing.map_or(Ok(()), |lacks| Err(unfit(lacks)))
+        incompatibility.map_or(Ok(()), |lacks| Err(unfit(lacks)))
     }
 }
 
@@ -73,8 +73,8 @@ impl SqliteStore {
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.
-pub(in crate::store::sqlite) async fn standing(
+pub(in crate::store::sqlite) async fn incompatibility(
     connection: &mut SqliteConnection,
 ) -> SqlResult<Option<String>> {
-    version::standing(&mut Connection::from(connection), newest(&known())).await
+    version::incompatibility(&mut Connection::from(connection), newest(&known())).await
 }

@@ -27,15 +27,15 @@ struct StoredSchedule {
     account: AccountId,
     version: VersionId,
     next_tick: Option<Timestamp>,
-    standing: OverlapState,
+    overlap: OverlapState,
     host: HostKey,
     max_attempts: u8,
 }
 
-/// A row of `STORED`. `place` is the place of the firing that the row is for.
+/// A row of `STORED`. `position` is the position of the firing that the row is for.
 #[derive(Deserialize)]
 struct StoredRow {
-    place: usize,
+    position: usize,
     account: Hex,
     version: Hex,
     overlap: String,
@@ -54,7 +54,7 @@ impl StoredRow {
             account: AccountId::from_bytes(self.account.0),
             version: VersionId::from_bytes(self.version.0),
             next_tick: self.next_tick.map(Timestamp::from_millis),
-            standing: OverlapState {
+            overlap: OverlapState {
                 overlap_policy: self.overlap.parse().ok()?,
                 active: self.active.map(|job| JobId::from_bytes(job.0)),
                 held: self.held.map(|job| JobId::from_bytes(job.0)),
@@ -198,7 +198,7 @@ async fn read(
             Ok(stored) => schedules.stored.extend(stored),
             Err(fault) => {
                 if let Some((firing, why)) = parts.halve(part, fault)? {
-                    corrupt_rows.tell("schedule", &firing.schedule, &why);
+                    corrupt_rows.log("schedules", &firing.schedule, &why);
                     schedules.damaged.insert(firing.schedule);
                 }
             }
@@ -217,7 +217,7 @@ async fn read_part(
         sql::query_scalar(STORED).bind(json_rows(&wanted)).fetch_one(connection).await?;
     let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
     let stored = rows_of::<StoredRow>(&rows)?.into_iter().map(|row| {
-        let id = firings.get(row.place).ok_or_else(damaged)?.schedule;
+        let id = firings.get(row.position).ok_or_else(damaged)?.schedule;
         Ok((id, row.stored(id).ok_or_else(damaged)?))
     });
     stored.collect()
@@ -252,7 +252,7 @@ impl FiringRows {
     /// Advances the next tick of a schedule, and places its jobs, oldest first.
     fn advance(&mut self, now: Timestamp, mut schedule: StoredSchedule, firing: &Firing) {
         let (account, shard) = (schedule.account, firing.shard);
-        let PlacedTicks { jobs, skips, overlapped } = schedule.standing.fire(firing);
+        let PlacedTicks { jobs, skips, overlapped } = schedule.overlap.fire(firing);
         for (job, starts) in jobs {
             let start = starts.then_some(now);
             self.jobs.push(schedule.job_row(job.id, job.trigger, start, shard));
@@ -268,7 +268,7 @@ impl FiringRows {
         let id = schedule.id;
         let skip = |(range, reason)| NewSkip { account, shard, schedule: id, range, reason };
         self.skips.extend(skips.into_iter().map(skip));
-        let OverlapState { active, held, fired_up_to, .. } = &schedule.standing;
+        let OverlapState { active, held, fired_up_to, .. } = &schedule.overlap;
         self.states.push(StateRow(
             shard.0,
             hex(&schedule.id),

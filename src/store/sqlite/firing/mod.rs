@@ -24,7 +24,8 @@ use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::signing::JobSecrets;
 use crate::store::sql::{self, firing};
 use crate::store::{
-    Candidate, Claim, Claims, DueEntry, Fence, Fired, Firing, FiringStore, Result, StoreErrorKind,
+    Candidate, ClaimRequest, ClaimedJobs, DueEntry, Fence, Fired, Firing, FiringStore, Result,
+    StoreErrorKind,
 };
 use fire::fire;
 
@@ -37,7 +38,7 @@ pub(super) const NEXT_TICKS: &str = "
             AND s.id = st.schedule_id
           ORDER BY st.schedule_id LIMIT ?3)";
 
-/// Reads what the leader needs to fire schedules. The first value of a row is the place of the
+/// Reads what the leader needs to fire schedules. The first value of a row is the position of the
 /// schedule in the request. Parameters: schedules with their shards, time before which a tick is
 /// late.
 pub(super) const CANDIDATES: &str = "
@@ -55,7 +56,7 @@ pub(super) const CANDIDATES: &str = "
 /// A row of `CANDIDATES`.
 #[derive(Deserialize)]
 struct CandidateRow {
-    place: usize,
+    position: usize,
     version: Hex,
     tick: i64,
     cron_expression: String,
@@ -71,7 +72,7 @@ struct CandidateRow {
 
 impl CandidateRow {
     fn candidate(self, ids: &[(ShardId, ScheduleId)]) -> Option<Candidate> {
-        let (shard, schedule) = *ids.get(self.place)?;
+        let (shard, schedule) = *ids.get(self.position)?;
         Some(Candidate {
             schedule,
             shard,
@@ -138,7 +139,7 @@ impl FiringStore for SqliteStore {
                 Err(fault) => {
                     let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
                     if let Some(((_, id), why)) = damaged {
-                        self.shared.corrupt_rows.tell("schedule", id, &why);
+                        self.shared.corrupt_rows.log("schedules", id, &why);
                     }
                 }
             }
@@ -156,9 +157,9 @@ impl FiringStore for SqliteStore {
     async fn fire_and_claim(
         &self,
         fences: &[Fence],
-        claim: &Claim,
+        claim: &ClaimRequest,
         firings: &[Firing],
-    ) -> Result<(Fired, Claims)> {
+    ) -> Result<(Fired, ClaimedJobs)> {
         check(fences, claim.now, firings)?;
         let corrupt_rows = self.shared.corrupt_rows.clone();
         let order = (Arc::from(fences), *claim, Arc::from(firings), corrupt_rows);
@@ -187,15 +188,15 @@ impl SqliteStore {
 async fn fire_and_claim(
     connection: &mut Connection<'_>,
     fences: Arc<[Fence]>,
-    claim: Claim,
+    claim: ClaimRequest,
     firings: Arc<[Firing]>,
     corrupt_rows: Arc<CorruptRows>,
-) -> SqlResult<(Fired, Claims, JobSecrets)> {
+) -> SqlResult<(Fired, ClaimedJobs, JobSecrets)> {
     // An executor without a lease claims nothing. The jobs get tickets instead.
     let leased = sql::query_scalar("SELECT EXISTS (SELECT 1 FROM executors WHERE id = ?1)");
     if !leased.bind(claim.executor).fetch_one(connection).await? {
         let fired = fire(connection, fences, claim.now, firings, None, corrupt_rows).await?;
-        return Ok((fired, Claims::default(), JobSecrets::new()));
+        return Ok((fired, ClaimedJobs::default(), JobSecrets::new()));
     }
     let executor = Some(claim.executor);
     let mut fired =

@@ -43,8 +43,8 @@ pub fn attempts_are_numbered_and_bounded(history: &History) -> Vec<Violation> {
 fn needed(job: &Job) -> usize {
     let Some((_, statuses)) = job.endpoint.split_once("/seq/") else { return 1 };
     let statuses = statuses.split('/').next().unwrap_or_default().split(',');
-    let place = statuses.clone().position(|status| status == "200");
-    place.map_or(job.most as usize, |place| (place + 1).min(job.most as usize))
+    let index = statuses.clone().position(|status| status == "200");
+    index.map_or(job.most as usize, |index| (index + 1).min(job.most as usize))
 }
 
 /// I4: each job ends in time, counted from the end of the last fault.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::history::{Answer, Call, History, Job, Probe, What};
+use super::super::history::{Answer, ApiOperation, Call, History, Job, Probe};
 use super::ticks::APART_MS;
 use super::{Violation, violation};
 
@@ -15,8 +15,8 @@ pub fn acknowledged_changes_stay(history: &History) -> Vec<Violation> {
         history.schedules.iter().map(|schedule| (schedule.id.as_str(), schedule)).collect();
     let (mut promised, mut unanswered) = (BTreeSet::new(), 0);
     for call in &history.calls {
-        match (&call.what, &call.answer) {
-            (What::Create { names, .. }, Answer::Done(ids)) => {
+        match (&call.operation, &call.answer) {
+            (ApiOperation::Create { names, .. }, Answer::Done(ids)) => {
                 let lost = ids.iter().filter(|id| {
                     !there.contains_key(id.as_str()) && !deleted.contains(id.as_str())
                 });
@@ -25,8 +25,8 @@ pub fn acknowledged_changes_stay(history: &History) -> Vec<Violation> {
                     found.push(violation("I7", format!("created and gone: {lost:?} of {names:?}")));
                 }
             }
-            (What::Create { names, .. }, _) => found.extend(half(history, names)),
-            (What::Trigger { .. }, Answer::Done(ids)) => {
+            (ApiOperation::Create { names, .. }, _) => found.extend(half(history, names)),
+            (ApiOperation::Trigger { .. }, Answer::Done(ids)) => {
                 for id in ids {
                     promised.insert(id.as_str());
                     if jobs.get(id.as_str()).is_none_or(|job| job.trigger != "manual") {
@@ -34,13 +34,13 @@ pub fn acknowledged_changes_stay(history: &History) -> Vec<Violation> {
                     }
                 }
             }
-            (What::Trigger { .. }, _) => unanswered += 1,
-            (What::Delete { schedule }, Answer::Done(_))
+            (ApiOperation::Trigger { .. }, _) => unanswered += 1,
+            (ApiOperation::Delete { schedule }, Answer::Done(_))
                 if there.contains_key(schedule.as_str()) =>
             {
                 found.push(violation("I7", format!("{schedule} was deleted and is there")));
             }
-            (What::Read { job }, Answer::Refused { status: 404, .. }) => {
+            (ApiOperation::Read { job }, Answer::Refused { status: 404, .. }) => {
                 found.push(violation("I7", format!("the promised job {job} is not found")));
             }
             _ => {}
@@ -61,7 +61,7 @@ pub fn acknowledged_changes_stay(history: &History) -> Vec<Violation> {
 fn changed(history: &History) -> Vec<Violation> {
     let mut changes: BTreeMap<&str, Vec<(&Call, &str)>> = BTreeMap::new();
     for call in &history.calls {
-        if let What::Change { schedule, body, .. } = &call.what {
+        if let ApiOperation::Change { schedule, body, .. } = &call.operation {
             changes.entry(schedule).or_default().push((call, body));
         }
     }
@@ -69,8 +69,8 @@ fn changed(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for (schedule, mut changes) in changes {
         changes.sort_unstable_by_key(|(call, _)| call.begun_at);
-        for (place, (call, body)) in changes.iter().enumerate() {
-            let next = changes.get(place + 1);
+        for (index, (call, body)) in changes.iter().enumerate() {
+            let next = changes.get(index + 1);
             let until = next
                 .map_or(i64::MAX, |(next, _)| history.lapse.service_time(next.begun_at) - apart);
             let span = history.lapse.service_time(call.ended_at) + apart..until;
@@ -88,8 +88,8 @@ fn changed(history: &History) -> Vec<Violation> {
 }
 
 fn deleted(call: &Call) -> Option<&str> {
-    match &call.what {
-        What::Delete { schedule } => Some(schedule),
+    match &call.operation {
+        ApiOperation::Delete { schedule } => Some(schedule),
         _ => None,
     }
 }
@@ -107,7 +107,7 @@ fn half(history: &History, names: &[String]) -> Option<Violation> {
 fn switched(history: &History) -> Vec<Violation> {
     let mut last: BTreeMap<&str, (&Answer, bool)> = BTreeMap::new();
     for call in &history.calls {
-        if let What::Switch { schedule, on } = &call.what {
+        if let ApiOperation::Switch { schedule, on } = &call.operation {
             last.insert(schedule, (&call.answer, *on));
         }
     }
@@ -132,10 +132,12 @@ pub fn refusals_have_their_reasons(history: &History) -> Vec<Violation> {
             Answer::Lost => excused,
             Answer::Refused { status: 503, code } => excused && code == "SERVICE_UNAVAILABLE",
             Answer::Refused { status: 400, code } => {
-                matches!(call.what, What::Other) && code == "VALIDATION_ERROR"
+                matches!(call.operation, ApiOperation::Other) && code == "VALIDATION_ERROR"
             }
             // `acknowledged_changes_stay` checks reads.
-            Answer::Refused { status: 404, .. } => matches!(call.what, What::Read { .. }),
+            Answer::Refused { status: 404, .. } => {
+                matches!(call.operation, ApiOperation::Read { .. })
+            }
             Answer::Refused { .. } => false,
         };
         if !fine {
@@ -152,12 +154,15 @@ pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
         let both = answered(&probe.of_other) && answered(&probe.of_unknown);
         both && probe.of_other != probe.of_unknown
     });
-    let tells =
-        |probe: &Probe| format!("the answers to a stranger differ for {}: {probe:?}", probe.what);
+    let tells = |probe: &Probe| {
+        format!("the responses to another account differ for {}: {probe:?}", probe.what)
+    };
     let mut found: Vec<_> = told.map(|probe| violation("I9", tells(probe))).collect();
     let mut made = BTreeMap::new();
     for call in &history.calls {
-        if let (What::Create { names, .. }, Answer::Done(ids)) = (&call.what, &call.answer) {
+        if let (ApiOperation::Create { names, .. }, Answer::Done(ids)) =
+            (&call.operation, &call.answer)
+        {
             let named = ids.iter().zip(names);
             made.extend(named.map(|(id, name)| (id.as_str(), (call.account, name))));
         }
@@ -165,13 +170,16 @@ pub fn accounts_do_not_see_each_other(history: &History) -> Vec<Violation> {
     for schedule in &history.schedules {
         let as_made = made.get(schedule.id.as_str());
         if as_made.is_some_and(|as_made| *as_made != (schedule.account, &schedule.name)) {
-            found.push(violation("I9", format!("a stranger's, or changed by one: {schedule:?}")));
+            found.push(violation(
+                "I9",
+                format!("of another account, or changed by it: {schedule:?}"),
+            ));
         }
     }
     for job in &history.jobs {
         let owner = made.get(job.schedule.as_str()).map(|(account, _)| *account);
         if owner.is_some_and(|owner| owner != job.account) {
-            found.push(violation("I9", format!("shown to a stranger: {job:?}")));
+            found.push(violation("I9", format!("shown to another account: {job:?}")));
         }
     }
     found

@@ -7,8 +7,8 @@ use super::{judge, names};
 
 const ID: &str = "sch_1";
 
-fn call(what: What, at: i64, answer: Answer) -> Call {
-    Call { what, begun_at: at, ended_at: at + 10, answer, account: 0 }
+fn call(operation: ApiOperation, at: i64, answer: Answer) -> Call {
+    Call { operation, begun_at: at, ended_at: at + 10, answer, account: 0 }
 }
 
 fn done(ids: &[&str]) -> Answer {
@@ -66,9 +66,9 @@ fn good() -> History {
     };
     History {
         calls: vec![
-            call(What::Create { names, minutes: 1 }, 1_000, done(&[ID])),
-            call(What::Trigger { schedule: ID.to_owned() }, 99_990, done(&["job_100000"])),
-            call(What::Read { job: "job_100000".to_owned() }, 100_000, done(&[])),
+            call(ApiOperation::Create { names, minutes: 1 }, 1_000, done(&[ID])),
+            call(ApiOperation::Trigger { schedule: ID.to_owned() }, 99_990, done(&["job_100000"])),
+            call(ApiOperation::Read { job: "job_100000".to_owned() }, 100_000, done(&[])),
         ],
         hits: jobs.iter().map(|job| hit_of(job, 1)).collect(),
         seen: vec![Job { attempts: Vec::new(), ..jobs[0].clone() }],
@@ -81,7 +81,12 @@ fn good() -> History {
             account: 0,
         }],
         writes: vec![write(true), write(false)],
-        uses: vec![Use { what: "files".to_owned(), before: 9, after: 9, most: 9 }],
+        resource_usage: vec![ResourceUsage {
+            what: "files".to_owned(),
+            before: 9,
+            after: 9,
+            most: 9,
+        }],
         cut: 3 * MINUTE + 20_000,
         read: 3 * MINUTE + 21_000,
         calm: true,
@@ -154,8 +159,8 @@ fn doubled_and_stray_ticks_are_found() {
 #[test]
 fn disabled_schedules_must_not_tick_and_enabled_ones_must() {
     let switch = |on, at| {
-        let what = What::Switch { schedule: ID.to_owned(), on };
-        call(what, at, done(&[]))
+        let operation = ApiOperation::Switch { schedule: ID.to_owned(), on };
+        call(operation, at, done(&[]))
     };
     found(&["I2"], |history| {
         history.calls.push(switch(false, 90_000));
@@ -275,17 +280,17 @@ fn broken_promises_are_found() {
     });
     let change = |ended_at| {
         let (schedule, body) = (ID.to_owned(), "new".to_owned());
-        call(What::Change { schedule, minutes: 1, body }, ended_at, done(&[]))
+        call(ApiOperation::Change { schedule, minutes: 1, body }, ended_at, done(&[]))
     };
     found(&["I7"], |history| history.calls.push(change(70_000)));
     found(&[], |history| history.calls.push(change(199_995)));
     found(&["I7"], |history| {
         let names = vec!["one".to_owned(), "two".to_owned()];
         history.faults.push(FaultPeriod { begun_at: 0, over_at: 9_000 });
-        history.calls.push(call(What::Create { names, minutes: 0 }, 1, Answer::Lost));
+        history.calls.push(call(ApiOperation::Create { names, minutes: 0 }, 1, Answer::Lost));
     });
     let refused = |status, code: &str| Answer::Refused { status, code: code.to_owned() };
-    let other = || What::Trigger { schedule: ID.to_owned() };
+    let other = || ApiOperation::Trigger { schedule: ID.to_owned() };
     found(&["I7"], |history| {
         history.calls.push(call(other(), 1, refused(503, "SERVICE_UNAVAILABLE")));
     });
@@ -298,7 +303,11 @@ fn broken_promises_are_found() {
         history.calls.push(call(other(), 1, refused(500, "INTERNAL_ERROR")));
     });
     found(&["I7"], |history| {
-        history.calls.push(call(What::Delete { schedule: ID.to_owned() }, 199_995, done(&[])));
+        history.calls.push(call(
+            ApiOperation::Delete { schedule: ID.to_owned() },
+            199_995,
+            done(&[]),
+        ));
     });
 }
 
@@ -332,7 +341,7 @@ fn writes_of_old_leaders_are_found() {
 fn loops_that_stand_still_and_use_that_grows_are_found() {
     found(&["I11"], |history| history.schedules[0].next = Some(2 * MINUTE));
     found(&["I11"], |history| history.schedules[0].next = None);
-    found(&["I12"], |history| history.uses[0].after = 10);
+    found(&["I12"], |history| history.resource_usage[0].after = 10);
 }
 
 #[test]

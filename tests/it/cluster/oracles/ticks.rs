@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::history::{Answer, History, Job, What};
+use super::super::history::{Answer, ApiOperation, History, Job};
 use super::super::lapse::MINUTE;
 use super::{Violation, violation};
 
@@ -52,17 +52,17 @@ fn segments(history: &History) -> BTreeMap<String, Vec<Segment>> {
         let mut change = |id, minutes| {
             changes.entry(id).or_default().push((begun, ended, done, minutes));
         };
-        match &call.what {
-            What::Create { minutes, .. } => {
+        match &call.operation {
+            ApiOperation::Create { minutes, .. } => {
                 let Answer::Done(ids) = &call.answer else { continue };
                 ids.iter().for_each(|id| change(id, Some(*minutes)));
             }
-            What::Switch { schedule, on: true } => change(schedule, None),
-            What::Switch { schedule, on: false } | What::Delete { schedule } => {
+            ApiOperation::Switch { schedule, on: true } => change(schedule, None),
+            ApiOperation::Switch { schedule, on: false } | ApiOperation::Delete { schedule } => {
                 change(schedule, Some(0));
             }
-            What::Change { schedule, minutes, .. } => change(schedule, Some(*minutes)),
-            What::Trigger { .. } | What::Read { .. } | What::Other => {}
+            ApiOperation::Change { schedule, minutes, .. } => change(schedule, Some(*minutes)),
+            ApiOperation::Trigger { .. } | ApiOperation::Read { .. } | ApiOperation::Other => {}
         }
     }
     let sorted = changes.into_iter().map(|(id, mut changes)| {
@@ -75,9 +75,9 @@ fn segments(history: &History) -> BTreeMap<String, Vec<Segment>> {
 fn of_one(changes: &[Change]) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut usual = 0;
-    for (place, (_, ended, done, minutes)) in changes.iter().enumerate() {
+    for (index, (_, ended, done, minutes)) in changes.iter().enumerate() {
         usual = minutes.filter(|minutes| *minutes > 0).unwrap_or(usual);
-        let next = changes.get(place + 1);
+        let next = changes.get(index + 1);
         // After a call without a response, nothing is certain until the next response.
         if *done {
             segments.push(Segment {
@@ -231,10 +231,11 @@ pub fn nothing_is_very_late(history: &History) -> Vec<Violation> {
     found
 }
 
-/// I11: the next tick of an enabled schedule is in the future.
+/// I11: the next tick of an enabled schedule is in the future. A due one may be under way.
 pub fn the_next_tick_lies_ahead(history: &History) -> Vec<Violation> {
+    let under_way = MINUTE.max(5_000 * history.lapse.factor);
     let stuck = history.schedules.iter().filter(|schedule| {
-        let ahead = schedule.next.is_some_and(|next| next + MINUTE > history.read);
+        let ahead = schedule.next.is_some_and(|next| next + under_way > history.read);
         schedule.enabled && !ahead
     });
     let what = |id: &str, next| format!("{id} stands at {next:?} at {}", history.read);

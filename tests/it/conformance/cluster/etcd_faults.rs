@@ -36,7 +36,8 @@ async fn the_loss_of_one_of_three_servers_has_no_effect() {
         servers.ready().await;
     }
     all[0].cluster.leave().await;
-    until("changes are still seen", async || all_led(&all[1..]).then_some(())).await;
+    until("the remaining replica leads all shards", async || all_led(&all[1..]).then_some(()))
+        .await;
     referee.no_shard_was_led_twice().await;
 }
 
@@ -70,8 +71,7 @@ async fn without_a_majority_no_term_is_trusted_until_it_is_back() {
     })
     .await;
     // The remaining leader needs a while to detect that it is alone. Until then it renews leases.
-    let bound = LEASE + Duration::from_secs(3);
-    assert!(begun.elapsed() < bound, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     servers.restart(0);
     servers.restart(1);
     servers.ready().await;
@@ -91,19 +91,24 @@ async fn while_etcd_hangs_terms_stay_and_are_not_trusted() {
     let referee = Referee::of(&all);
     evenly_led(&all).await;
     servers.process(0).pause();
-    let begun = Instant::now();
+    // Both replicas have this clock.
+    let paused = all[0].clock.monotonic();
     until("no term is trusted", async || {
         all.iter().all(|replica| replica.leads().is_empty()).then_some(())
     })
     .await;
-    assert!(begun.elapsed() < LEASE, "{:?}", begun.elapsed());
-    let kept: usize = all.iter().map(|replica| replica.cluster.terms().borrow().len()).sum();
-    assert_eq!(kept, usize::from(SHARDS), "leaders may continue");
+    let terms = all.iter().map(|replica| replica.cluster.terms().borrow().clone());
+    let kept: Vec<_> = terms.flat_map(Terms::into_values).collect();
+    assert_eq!(kept.len(), usize::from(SHARDS), "leaders may continue");
+    for term in kept {
+        let trusted_until = term.trusted_until.expect("a term of etcd");
+        assert!(trusted_until < paused + LEASE, "longer than the lease: {term:?}, {paused:?}");
+    }
     let leaving = Instant::now();
     all[0].cluster.leave().await;
-    assert!(leaving.elapsed() < Duration::from_secs(3), "leaving does not wait for etcd");
+    assert!(leaving.elapsed() < Duration::from_secs(10), "leaving does not wait for etcd");
     servers.process(0).resume();
-    until("the other one leads everything", async || all_led(&all[1..]).then_some(())).await;
+    until("the other replica leads all shards", async || all_led(&all[1..]).then_some(())).await;
     referee.no_shard_was_led_twice().await;
 }
 
@@ -118,7 +123,7 @@ async fn a_revoked_lease_is_followed_by_a_new_one() {
     for lease in leases.leases() {
         client.lease_revoke(lease.id()).await.expect("revoked");
     }
-    until("all terms are new", async || {
+    until("each shard has a new term", async || {
         let after = numbers(&[&replica]);
         let new = |shard| after.get(shard).is_some_and(|number| *number > before[shard]);
         before.keys().all(new).then_some(())
@@ -131,14 +136,17 @@ async fn an_etcd_that_comes_late_or_empty_is_joined() {
     let mut servers = EtcdServers::start(1).await;
     servers.kill(0);
     let replica = join(&servers.url(""), &Clock::system(), |_| {});
-    let refused = until("it is missed", async || replica.cluster.members().await.err()).await;
+    let refused = until("the replica reports that etcd is away", async || {
+        replica.cluster.members().await.err()
+    })
+    .await;
     assert!(replica.leads().is_empty(), "{refused}");
     servers.restart(0);
     evenly_led(&[&replica]).await;
     let mut client = servers.client().await;
     let all = Some(etcd_client::DeleteOptions::new().with_prefix());
     client.delete("test/", all).await.expect("deleted");
-    until("it has come back", async || {
+    until("the replica is a member again and leads all shards", async || {
         let members = replica.cluster.members().await.ok()?;
         let listed = client.get("test/members/", Some(prefix())).await.ok()?;
         (members.len() == 1 && listed.kvs().len() == 1 && all_led(&[&replica])).then_some(())
@@ -156,7 +164,7 @@ async fn a_wrong_password_is_explained_without_showing_it() {
     require_login(&mut servers.client().await).await;
     for login in ["me:wrong-secret@", ""] {
         let replica = join(&servers.url(login), &Clock::system(), |_| {});
-        let said = until("it is refused", async || {
+        let said = until("etcd rejects the login", async || {
             let refused = replica.cluster.members().await.err()?.to_string();
             refused.contains("PUNCTUAL_CLUSTER_URL").then_some(refused)
         })
@@ -179,7 +187,7 @@ async fn over_tls_the_given_authority_is_trusted_and_no_other() {
     evenly_led(&[&replica]).await;
     replica.cluster.leave().await;
     let careful = join(&url, &Clock::system(), |_| {});
-    until("it has tried", async || {
+    until("the replica has tried to join etcd", async || {
         let refused = careful.cluster.members().await.err()?.to_string();
         (!refused.contains("not joined yet")).then_some(())
     })

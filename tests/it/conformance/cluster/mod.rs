@@ -32,7 +32,7 @@ macro_rules! suite {
                     let around = |replica| suite::flaky::FlakyCluster::around(replica, &faults);
                     let replicas: Vec<_> = $open().await.into_iter().map(around).collect();
                     suite::$module::$case(&replicas).await;
-                    faults.were_injected();
+                    faults.assert_injected();
                 }
             )*}
         )*}}

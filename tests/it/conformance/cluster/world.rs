@@ -76,9 +76,9 @@ impl Referee {
             .collect();
         let watching = tokio::spawn(async move {
             loop {
-                for (place, (clock, cluster)) in all.iter().enumerate() {
+                for (index, (clock, cluster)) in all.iter().enumerate() {
                     let first = trusted(clock, cluster);
-                    for (_, other) in &all[place + 1..] {
+                    for (_, other) in &all[index + 1..] {
                         let second = trusted(clock, other);
                         let again = trusted(clock, cluster);
                         // A term that is there before and after was also there in between.

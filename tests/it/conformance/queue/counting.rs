@@ -16,16 +16,16 @@ pub async fn requests_are_counted_in_all_windows_or_none(queue: &SharedQueue) {
     for left in [2, 1, 0] {
         let verdict = count(1_000).await;
         assert!(verdict.allowed);
-        assert_eq!(verdict.standings[0].remaining, left);
-        assert_eq!(verdict.standings[0].resets_at, at(61_000));
+        assert_eq!(verdict.window_states[0].remaining, left);
+        assert_eq!(verdict.window_states[0].resets_at, at(61_000));
     }
     let refused = count(2_000).await;
     assert!(!refused.allowed);
-    assert_eq!(refused.standings[1].remaining, 1, "a refused request uses up nothing");
+    assert_eq!(refused.window_states[1].remaining, 1, "a refused request uses up nothing");
     assert!(count(61_000).await.allowed, "the minute is over");
     let refused = count(61_001).await;
     assert!(!refused.allowed, "the hour is full");
-    assert_eq!((refused.standings[0].remaining, refused.standings[1].remaining), (2, 0));
+    assert_eq!((refused.window_states[0].remaining, refused.window_states[1].remaining), (2, 0));
     assert!(queue.count("key:2", &[minute], at(61_001)).await.expect("counted").allowed);
     assert!(queue.count("key:3", &[], at(0)).await.expect("counted").allowed);
 }
@@ -35,10 +35,11 @@ pub async fn a_window_without_room_counts_nothing(queue: &SharedQueue) {
     let closed = RateWindow { limit: 0, ..minute };
     let peek = queue.count("key:1", &[minute, closed], at(0)).await.expect("asked");
     assert!(!peek.allowed);
-    let remaining: Vec<_> = peek.standings.iter().map(|standing| standing.remaining).collect();
+    let remaining: Vec<_> =
+        peek.window_states.iter().map(|window_state| window_state.remaining).collect();
     assert_eq!(remaining, [3, 0]);
     let counted = queue.count("key:1", &[minute], at(0)).await.expect("asked");
-    assert_eq!(counted.standings[0].remaining, 2);
+    assert_eq!(counted.window_states[0].remaining, 2);
 }
 
 pub async fn a_request_is_given_back_while_its_window_lasts(queue: &SharedQueue) {
@@ -46,7 +47,7 @@ pub async fn a_request_is_given_back_while_its_window_lasts(queue: &SharedQueue)
         .map(|(seconds, limit)| RateWindow { span: Duration::from_secs(seconds), limit });
     let count = async |now| {
         let verdict = queue.count("user:1", &windows, at(now)).await.expect("counted");
-        (verdict.allowed, verdict.standings[0].remaining, verdict.standings[1].remaining)
+        (verdict.allowed, verdict.window_states[0].remaining, verdict.window_states[1].remaining)
     };
     let give_back = async |now| {
         queue.give_back("user:1", &windows, at(now)).await.expect("given back");

@@ -46,7 +46,7 @@ impl World {
     /// Makes the shared queue reachable, and advances the clock until it is used again.
     async fn come_back(&self, queue: &SharedQueue) {
         self.shared.is_away.store(false, Ordering::SeqCst);
-        until("it is used again", async || {
+        until("the shared queue is used again", async || {
             self.clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
             let found = queue.due(OTHER_SHARD, EPOCH, (None, at(9)), 9).await.expect("an answer");

@@ -35,7 +35,7 @@ macro_rules! suite {
                     let (inner, _home) = $open().await;
                     let flaky = suite::flaky::FlakyQueue { inner, faults: faults.clone() };
                     suite::$module::$case(&(std::sync::Arc::new(flaky) as _)).await;
-                    faults.were_injected();
+                    faults.assert_injected();
                 }
             )*}
         )*}}

@@ -13,8 +13,8 @@ use crate::harness::lossy_proxy::LossyProxy;
 use crate::harness::servers::{PASSWORD, RedisServer, free_node_port, shared};
 use crate::harness::wait::{until, within};
 
-/// The maximum time until an operation fails.
-pub const FAILS_WITHIN: Duration = Duration::from_millis(2_500);
+/// The maximum time until an operation fails. Usually it takes 1 to 2 s.
+pub const FAILS_WITHIN: Duration = Duration::from_secs(6);
 
 pub fn queue_at(url: &str, prefix: &str) -> (SharedQueue, Tasks) {
     start(RedisSettings::parse(url, prefix, None, None).expect("valid"))
@@ -51,7 +51,7 @@ async fn own() -> (RedisServer, SharedQueue, Tasks) {
 /// Waits until the queue works: it can be built, takes a ticket and hands it out.
 async fn recovered(queue: &SharedQueue) {
     until("the queue is back", async || queue.push(&[]).await.ok()).await;
-    until("it can be built", async || queue.rebuild(SHARD, EPOCH, &[]).await.ok()).await;
+    until("the due index can be built", async || queue.rebuild(SHARD, EPOCH, &[]).await.ok()).await;
     queue.push(&[ticket(77, 1, 1, 0)]).await.expect("pushed");
     assert_eq!(take(queue, 0, &room(9)).await.len(), 1);
 }
@@ -172,7 +172,8 @@ async fn a_dead_server_fails_fast_and_recovers_by_itself() {
 async fn hints_that_cannot_be_left_are_kept_and_left_later() {
     let (mut server, queue, _tasks) = own().await;
     recovered(&queue).await;
-    server.kill();
+    // A call that waited for this server would take a second or more.
+    server.process().pause();
     queue.hint(SHARD, &ShardChanges::of([schedule(1)])).await.expect("kept");
     let begun = Instant::now();
     for n in 2..100 {
@@ -180,7 +181,7 @@ async fn hints_that_cannot_be_left_are_kept_and_left_later() {
     }
     let many: Vec<_> = (0..1_001).map(schedule).collect();
     queue.hint(ShardId(4), &ShardChanges::of(many)).await.expect("kept");
-    assert!(begun.elapsed() < Duration::from_millis(500), "no call waits: {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "no call waits: {:?}", begun.elapsed());
     server.restart().await;
     let mut told = HashSet::new();
     until("the leader gets hints", async || {
@@ -293,13 +294,14 @@ async fn a_server_that_cannot_write_to_its_disk_reports_it() {
     let _: () = server.run(redis::cmd("CONFIG").arg("SET").arg("save").arg("3600 1")).await;
     std::fs::remove_dir_all(server.folder()).expect("removed");
     let _: () = server.run(&redis::cmd("BGSAVE")).await;
-    let refused = until("it takes no writes", async || {
+    let refused = until("Redis rejects writes", async || {
         queue.push(&[ticket(1, 1, 1, 0)]).await.err().map(|error| error.to_string())
     });
     let refused = refused.await;
     assert!(refused.contains("it cannot write to its disk"), "{refused}");
     let _: () = server.run(redis::cmd("CONFIG").arg("SET").arg("save").arg("")).await;
-    until("it takes writes again", async || queue.push(&[ticket(2, 1, 1, 0)]).await.ok()).await;
+    until("Redis accepts writes again", async || queue.push(&[ticket(2, 1, 1, 0)]).await.ok())
+        .await;
 }
 
 #[tokio::test]
@@ -337,24 +339,26 @@ async fn replicas_wake_each_other_at_once() {
     for round in 0..2 {
         let (tickets, due) = (there.ticket_hint(), there.due_hint());
         // A new subscription wakes both. Waits for the subscriptions, then drains these hints.
-        within(Duration::from_secs(10), "both have subscribed", async || {
+        within(Duration::from_secs(10), "both queues have subscribed to the hints", async || {
             let subscribed: (String, u64) =
                 server.run(redis::cmd("PUBSUB").arg("NUMSUB").arg("test:due-hints")).await;
             (subscribed.1 == 2).then_some(())
         })
         .await;
-        let hint = async |woken: &tokio::sync::Notify| {
-            tokio::time::timeout(Duration::from_millis(500), woken.notified()).await
+        let hint = async |woken: &tokio::sync::Notify, seconds| {
+            tokio::time::timeout(Duration::from_secs(seconds), woken.notified()).await
         };
-        while hint(&tickets).await.is_ok() || hint(&due).await.is_ok() {}
+        hint(&tickets, 5).await.expect("the subscription wakes the executors");
+        hint(&due, 5).await.expect("the subscription wakes the leaders");
+        while hint(&tickets, 1).await.is_ok() || hint(&due, 1).await.is_ok() {}
         let begun = Instant::now();
         here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed");
-        hint(&tickets).await.expect("the executors there");
+        hint(&tickets, 5).await.expect("the executors there");
         here.hint(SHARD, &ShardChanges::of([schedule(1)])).await.expect("hinted");
-        hint(&due).await.expect("the leaders there");
+        hint(&due, 5).await.expect("the leaders there");
         println!("both hints arrived within {:?}", begun.elapsed());
         here.push(&[ticket(round, 1, 1, 0)]).await.expect("pushed again");
-        assert!(hint(&tickets).await.is_err(), "nothing is new");
+        assert!(hint(&tickets, 1).await.is_err(), "nothing is new");
         server.restart().await;
     }
 }
@@ -388,7 +392,7 @@ async fn an_idle_schedule_costs_at_most_136_bytes() {
 async fn remains_of_a_rebuild_expire() {
     let (server, queue, _tasks) = own().await;
     let entries: Vec<_> = (0..200_000_u128).map(|n| (schedule(n), at(1))).collect();
-    let begun = until("some of it is built", async || {
+    let begun = until("a part of the due index is built", async || {
         let keys: Vec<String> = server.run(redis::cmd("KEYS").arg("test:{3}:due:*")).await;
         (!keys.is_empty()).then_some(())
     });

@@ -63,7 +63,7 @@ async fn others_continue(
 ) {
     let mut cluster = RedisCluster::start().await;
     let (queue, _tasks) = queue_at(&cluster.url(), "test");
-    until("it is there", async || queue.push(&of_each(1)).await.ok()).await;
+    until("the Redis cluster accepts tickets", async || queue.push(&of_each(1)).await.ok()).await;
     let down = cluster.owner("{3}").await;
     let lost = shards_of(&cluster, down).await;
     let left: Vec<_> = (0..SHARDS).filter(|shard| !lost.contains(shard)).collect();
@@ -78,7 +78,7 @@ async fn others_continue(
     assert_eq!(shards, left.iter().copied().collect());
     for shard in &left {
         // While the client reconnects to the failed node, calls for other nodes wait, too.
-        let due = until("it is elsewhere", async || {
+        let due = until("a due index on another node is readable", async || {
             queue.due(ShardId(*shard), EPOCH, (None, at(5)), 9).await.ok()
         });
         assert!(matches!(due.await, IndexAnswer::Own(due) if due.schedules.len() == 1));
@@ -126,7 +126,7 @@ async fn beside_a_hanging_node_others_continue() {
 async fn while_slots_move_tickets_are_pushed_and_handed_out() {
     let cluster = RedisCluster::start().await;
     let (queue, _tasks) = queue_at(&cluster.url(), "test");
-    until("it is there", async || queue.push(&of_each(1)).await.ok()).await;
+    until("the Redis cluster accepts tickets", async || queue.push(&of_each(1)).await.ok()).await;
     assert_eq!(take_all(&queue, usize::from(SHARDS)).await.len(), usize::from(SHARDS));
     let from = cluster.owner("{3}").await;
     let to = (from + 1) % cluster.nodes.len();
@@ -168,7 +168,7 @@ impl Work {
     async fn push(&mut self, queue: &SharedQueue) {
         let first = 10 + self.pushed.len() as u128;
         let batch = of_each(first);
-        until("they are pushed", async || {
+        until("the batch of tickets is pushed", async || {
             let is_done = queue.push(&batch).await.is_ok();
             // Some of them may be queued, and taken before they are pushed again.
             self.repeated += if is_done { 0 } else { batch.len() };
@@ -186,7 +186,7 @@ impl Work {
 
     /// Takes until all tickets have arrived. Pushes missing ones again, as the job rescuer does.
     async fn take_the_rest(&mut self, queue: &SharedQueue) {
-        until("all are handed out", async || {
+        until("all pushed tickets are handed out", async || {
             self.take(queue).await;
             let taken: HashSet<_> = self.taken.iter().collect();
             let pushed = self.pushed.iter();
@@ -208,8 +208,8 @@ async fn the_last_ticket_of_a_shard_whose_slot_moves_is_handed_out() {
     let (queue, _tasks) = queue_at(&cluster.url(), "test");
     // All keys of this shard exist. Missing keys cannot be read while the slot moves.
     let tickets = [of(3, 1), of(3, 2), Ticket { start: at(1_000_000), ..of(3, 3) }];
-    until("it is there", async || queue.push(&tickets).await.ok()).await;
-    let one = until("one is handed out", async || {
+    until("the Redis cluster accepts tickets", async || queue.push(&tickets).await.ok()).await;
+    let one = until("the first ticket is handed out", async || {
         let taken = queue.take(at(0), &room(1)).await.ok()?.0;
         taken.first().map(|ticket| ticket.job)
     });
@@ -224,7 +224,7 @@ async fn the_last_ticket_of_a_shard_whose_slot_moves_is_handed_out() {
 async fn after_all_nodes_were_dead_it_comes_back_by_itself() {
     let mut cluster = RedisCluster::start().await;
     let (queue, _tasks) = queue_at(&cluster.url(), "test");
-    until("it is there", async || queue.push(&of_each(1)).await.ok()).await;
+    until("the Redis cluster accepts tickets", async || queue.push(&of_each(1)).await.ok()).await;
     for node in &mut cluster.nodes {
         node.kill();
     }

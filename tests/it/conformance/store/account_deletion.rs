@@ -9,9 +9,9 @@ use punctual::domain::schedule::{SkipReason, UnreadableFields};
 use punctual::domain::user::Role;
 use punctual::domain::{AccountId, JobId};
 use punctual::store::{
-    AttemptEnd, Claimed, CompletionResult, ErasureResult, Fired, Firing, KeyCreated, MemberChange,
-    MemberChanged, NewJob, NewSchedule, Reservation, Reserved, SETTLED, ScheduleState, TickRange,
-    TriggerResult, WantedJobs, WriteContext,
+    AttemptEnd, ClaimedJob, CompletionResult, ErasureResult, Fired, Firing, KeyCreated,
+    MemberChange, MemberChanged, NewJob, NewSchedule, Reservation, Reserved, SETTLED,
+    ScheduleState, TickRange, TriggerResult, WantedJobs, WriteContext,
 };
 
 use super::accounts::new_key;
@@ -20,7 +20,7 @@ use super::world::{World, definition, every_job, every_schedule, failure, minute
 
 /// Gives the world's own account rows in every table that has rows of accounts. Returns a running
 /// job and a waiting job.
-pub async fn fill(w: &World) -> (Claimed, JobId) {
+pub async fn fill(w: &World) -> (ClaimedJob, JobId) {
     let id = w.schedule().await;
     w.schedule_with(|new| new.is_enabled = false).await;
     let firing = w.firing(id).await;
@@ -183,9 +183,9 @@ pub async fn it_is_gone_when_nothing_can_follow(w: &World) {
     assert_eq!((deleted.id, deleted.name.as_str()), (w.account, "own"));
     assert_eq!((deleted.deleted_at, deleted.actor.as_str()), (minute(4), "service"));
     assert_eq!(deleted.gone_at, None, "a call may still be under way");
-    let going = async |limit| w.steady.going_accounts(None, limit).await.expect("list").len();
+    let going = async |limit| w.steady.accounts_to_erase(None, limit).await.expect("list").len();
     assert_eq!((going(9).await, going(0).await), (1, 0));
-    let after = w.steady.going_accounts(Some(deleted.place()), 9).await.expect("list");
+    let after = w.steady.accounts_to_erase(Some(deleted.position()), 9).await.expect("list");
     assert_eq!(after, [], "the next page");
     // Such a call writes after the deletion.
     w.store.enter_reading(&w.write(minute(5)), Action::AccountExported).await.expect("enter");
@@ -249,7 +249,7 @@ pub async fn versions_and_skips_are_read_in_pages(w: &World) {
     let skips = w.store.skips_of(w.account, None, 9).await.expect("read");
     let [stored] = &skips[..] else { panic!("{skips:?}") };
     assert_eq!((stored.schedule, stored.skip.first), (id, minute(1)));
-    let more = w.store.skips_of(w.account, Some(stored.place), 9).await.expect("read");
+    let more = w.store.skips_of(w.account, Some(stored.position), 9).await.expect("read");
     assert_eq!(more, []);
     assert_eq!(w.store.skips_of(w.foreign, None, 9).await.expect("read"), []);
     let months = w.store.months(w.account).await.expect("read");

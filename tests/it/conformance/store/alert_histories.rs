@@ -86,36 +86,36 @@ impl History<'_> {
     }
 
     async fn end_jobs(&mut self) {
-        let places: Vec<usize> =
-            (0..self.schedules.len()).filter(|place| !self.schedules[*place].is_deleted).collect();
+        let indexes: Vec<usize> =
+            (0..self.schedules.len()).filter(|index| !self.schedules[*index].is_deleted).collect();
         let fails = self.roll(3) > 0;
         let mut batch = Vec::new();
         for _ in 0..=self.roll(8) {
-            let Some(place) = self.pick(&places) else { return };
-            let job = self.w.manual_job(self.schedules[place].id, self.now).await;
+            let Some(index) = self.pick(&indexes) else { return };
+            let job = self.w.manual_job(self.schedules[index].id, self.now).await;
             let claimed = self.w.claim(self.now, &[job]).await.remove(0);
             let fails = fails ^ (self.roll(5) == 0);
             let end = if fails { AttemptEnd::Failed(failure()) } else { AttemptEnd::Succeeded };
             batch.push(self.w.completion(&claimed, None, end));
-            self.expect(place, job, if fails { JobEnd::Failed } else { JobEnd::Succeeded });
+            self.expect(index, job, if fails { JobEnd::Failed } else { JobEnd::Succeeded });
         }
         self.w.commit(self.now, &batch).await;
     }
 
-    fn expect(&mut self, place: usize, job: JobId, end: JobEnd) {
-        let known = &mut self.schedules[place];
+    fn expect(&mut self, index: usize, job: JobId, end: JobEnd) {
+        let known = &mut self.schedules[index];
         let (raised, streak) = known.policy.judge(known.streak, end, self.now);
         known.streak = streak;
         if known.policy.notify_on != NotifyOn::None {
             let wanted = raised.into_iter().filter(|raised| raised.wanted);
-            self.outbox.extend(wanted.map(|raised| (raised.kind, job, place)));
+            self.outbox.extend(wanted.map(|raised| (raised.kind, job, index)));
         }
     }
 
     async fn relay(&mut self) {
         self.w.relay(self.now, &self.rules).await;
-        for (kind, job, place) in std::mem::take(&mut self.outbox) {
-            let known = &self.schedules[place];
+        for (kind, job, index) in std::mem::take(&mut self.outbox) {
+            let known = &self.schedules[index];
             let told = known.channels.iter().filter(|id| self.channels.get(id) == Some(&true));
             let told: Vec<_> = told.map(|id| Some(*id)).collect();
             let told = if told.is_empty() || known.is_deleted { vec![None] } else { told };
@@ -180,7 +180,7 @@ impl History<'_> {
     }
 
     async fn set_preference(&mut self) {
-        let place = self.roll(self.schedules.len());
+        let index = self.roll(self.schedules.len());
         let channels: Vec<ChannelId> =
             self.channels.keys().copied().filter(|_| self.roll(2) == 0).collect();
         let policy = AlertPolicy {
@@ -190,19 +190,19 @@ impl History<'_> {
             repeat_every_minutes: (self.roll(3) == 0).then_some(2),
         };
         let new = NewPreference { policy, channels: channels.clone() };
-        let (id, write) = (self.schedules[place].id, self.w.write(self.now));
+        let (id, write) = (self.schedules[index].id, self.w.write(self.now));
         let set = self.w.store.set_preference(&write, id, &new).await.expect("set");
         let can = channels.iter().all(|id| self.channels[id]);
         match set {
             PreferenceSet::Done => {
-                assert!(can && !self.schedules[place].is_deleted);
-                let known = &mut self.schedules[place];
+                assert!(can && !self.schedules[index].is_deleted);
+                let known = &mut self.schedules[index];
                 (known.policy, known.channels) = (policy, channels);
                 if policy.notify_on == NotifyOn::None {
                     known.streak.told_at = None;
                 }
             }
-            PreferenceSet::NoSuchSchedule => assert!(self.schedules[place].is_deleted),
+            PreferenceSet::NoSuchSchedule => assert!(self.schedules[index].is_deleted),
             refused => assert!(!can, "{refused:?}"),
         }
     }
@@ -245,12 +245,12 @@ impl History<'_> {
     }
 
     async fn delete_schedule(&mut self) {
-        let place = self.roll(self.schedules.len());
+        let index = self.roll(self.schedules.len());
         let write = self.w.write(self.now);
-        let id = self.schedules[place].id;
+        let id = self.schedules[index].id;
         let gone = self.w.store.delete_schedule(&write, id).await.expect("delete");
-        assert_eq!(gone, !self.schedules[place].is_deleted);
-        self.schedules[place].is_deleted = true;
+        assert_eq!(gone, !self.schedules[index].is_deleted);
+        self.schedules[index].is_deleted = true;
     }
 
     /// Does all due work and advances the clock, until no work is left.

@@ -13,7 +13,7 @@ use punctual::domain::outcome::{ErrorCode, Failure};
 use punctual::domain::plan::{ChannelType, NotifyOn};
 use punctual::domain::{JobId, ScheduleId, Timestamp};
 use punctual::store::{
-    AlertWork, AttemptEnd, Claimed, ClaimedDeliveries, ClaimedDelivery, Committed, Completion,
+    AlertWork, AttemptEnd, ClaimedDeliveries, ClaimedDelivery, ClaimedJob, Committed, Completion,
     CompletionResult, Delivery, DeliveryClaim, DeliveryContent, DeliveryQuery, ExecutorId, Firing,
     RelayResult, SETTLED, ScheduleState, TickJob, TryEnd, TryOutcome,
 };
@@ -292,7 +292,7 @@ pub async fn a_commit_that_does_not_end_a_run_raises_nothing(w: &World) {
         let job = w.manual_job(id, minute(2)).await;
         w.claim(minute(2), &[job]).await.remove(0)
     };
-    let end = |claimed: &Claimed, end| w.completion(claimed, None, end);
+    let end = |claimed: &ClaimedJob, end| w.completion(claimed, None, end);
     let claimed = claim().await;
     let retried = end(&claimed, AttemptEnd::Retry(failure(), minute(3)));
     assert_eq!(events(retried).await, (CompletionResult::Applied(JobStatus::Pending), 0));

@@ -10,7 +10,7 @@ use punctual::domain::{AccountId, ChannelId, ScheduleId, Timestamp};
 use punctual::store::{
     AuditQuery, ChannelChange, ChannelChanged, ChannelCreated, NewChannel, NewPreference,
     PreferenceSet, SealedTable, SecretCipher, SharedStore, StoreErrorKind, StoredChannel,
-    TESTS_PER_HOUR, TryAllowed,
+    TESTS_PER_HOUR, TestAllowance,
 };
 
 use super::alerts::ONE_BY_ONE;
@@ -112,7 +112,7 @@ pub async fn one_reads_back_and_is_listed_newest_first(w: &World) {
     assert!(!w.store.unverify_channel(&theirs, id, "stolen").await.expect("unverify"));
     assert!(!w.store.delete_channel(&theirs, id).await.expect("delete"));
     let counted = w.store.count_test(w.foreign, id, minute(2)).await.expect("count");
-    assert_eq!(counted, TryAllowed::NotFound);
+    assert_eq!(counted, TestAllowance::NotFound);
     assert_eq!(w.stored(id).await.channel, new.channel);
 
     assert!(w.store.delete_channel(&w.write(minute(3)), id).await.expect("delete"));
@@ -185,7 +185,7 @@ pub async fn a_change_of_the_destination_resets_verified(w: &World) {
         verified.expect("verify")
     };
     assert_eq!(verify(second.revision, None).await, ChannelChanged::Stale);
-    assert!(!w.stored(id).await.channel.verified, "the test went to another place");
+    assert!(!w.stored(id).await.channel.verified, "the test went to another URL");
     assert_eq!(verify(third.revision, Some(config("chat"))).await, ChannelChanged::Done);
     let verified = w.stored(id).await;
     assert!(verified.channel.verified && verified.revision > third.revision);
@@ -206,22 +206,23 @@ pub async fn tests_are_counted_for_an_hour(w: &World) {
     // A count with a lost response is counted again.
     let count = async |at| w.steady.count_test(w.account, id, at).await.expect("count");
     for n in 0..TESTS_PER_HOUR {
-        assert_eq!(count(minute(n.into())).await, TryAllowed::Yes);
+        assert_eq!(count(minute(n.into())).await, TestAllowance::Yes);
     }
     for at in [5, 59] {
-        assert_eq!(count(minute(at)).await, TryAllowed::No { reset_at: minute(60) });
+        assert_eq!(count(minute(at)).await, TestAllowance::No { reset_at: minute(60) });
     }
-    assert_eq!(count(minute(60)).await, TryAllowed::Yes);
+    assert_eq!(count(minute(60)).await, TestAllowance::Yes);
     let other = w.unverified_channel(w.account, "other").await;
     let counted = w.store.count_test(w.account, other, minute(10)).await.expect("count");
-    assert_eq!(counted, TryAllowed::Yes, "each channel has its own");
+    assert_eq!(counted, TestAllowance::Yes, "each channel has its own");
     let nothing = w.store.count_test(w.account, ChannelId::new(minute(0), 1), minute(10)).await;
-    assert_eq!(nothing.expect("count"), TryAllowed::NotFound);
+    assert_eq!(nothing.expect("count"), TestAllowance::NotFound);
     let later = (0..30).map(|_| {
         let (store, account) = (w.steady.clone(), w.account);
         w.spawn(async move { store.count_test(account, id, minute(61)).await.expect("count") })
     });
-    let allowed = join_all(later).await.into_iter().filter(|allowed| *allowed == TryAllowed::Yes);
+    let allowed =
+        join_all(later).await.into_iter().filter(|allowed| *allowed == TestAllowance::Yes);
     assert_eq!(allowed.count(), 4, "exact, too, if many ask at once");
 }
 

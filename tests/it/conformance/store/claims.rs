@@ -4,7 +4,8 @@ use std::time::Duration;
 use punctual::domain::JobId;
 use punctual::domain::job::JobStatus;
 use punctual::store::{
-    AttemptEnd, Claim, Claims, Completion, ExecutorId, HeldClaim, LATE_OF_EACH, NewJob, WaitingJobs,
+    AttemptEnd, ClaimRequest, ClaimedJobs, Completion, ExecutorId, LATE_OF_EACH, NewJob,
+    RecordedAttempt, WaitingJobs,
 };
 
 use super::world::{World, failure, lease_end, minute, soon};
@@ -108,12 +109,13 @@ pub async fn renewing_extends_all_claims_of_one_executor(w: &World) {
 pub async fn without_a_lease_nothing_is_claimed(w: &World) {
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
-    let claim = Claim { executor: ExecutorId(77), ..w.claim_at(minute(1)) };
-    assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
+    let claim = ClaimRequest { executor: ExecutorId(77), ..w.claim_at(minute(1)) };
+    assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), ClaimedJobs::default());
     let firing = w.firing(id).await;
     let now = soon(minute(1));
-    let started = w.store.fire_and_claim(&[w.fence], &Claim { now, ..claim }, &[firing]).await;
-    assert_eq!(started.expect("fire").1, Claims::default());
+    let started =
+        w.store.fire_and_claim(&[w.fence], &ClaimRequest { now, ..claim }, &[firing]).await;
+    assert_eq!(started.expect("fire").1, ClaimedJobs::default());
     assert_eq!(w.claim(minute(1), &[job]).await.len(), 1, "it waits for another one");
 }
 
@@ -128,7 +130,7 @@ pub async fn leases_are_removed_when_no_claim_needs_them(w: &World) {
     assert_eq!(w.store.claim(&without, &[late]).await.expect("claim").taken.len(), 1, "not yet");
     let claimed = w.store.expired(minute(98), 9).await.expect("read");
     assert_eq!(claimed.len(), 2);
-    let end = |claim: &HeldClaim| Completion {
+    let end = |claim: &RecordedAttempt| Completion {
         job: claim.job,
         attempt: claim.attempt,
         executor: claim.executor,
@@ -140,7 +142,11 @@ pub async fn leases_are_removed_when_no_claim_needs_them(w: &World) {
     let of_six = claimed.iter().find(|claim| claim.executor == without.executor);
     w.commit(minute(3), &[end(of_six.expect("claimed"))]).await;
     renew_at(lease_end().plus(Duration::from_mins(1)).plus(Duration::from_millis(1))).await;
-    assert_eq!(w.store.claim(&without, &[late]).await.expect("claim"), Claims::default(), "gone");
+    assert_eq!(
+        w.store.claim(&without, &[late]).await.expect("claim"),
+        ClaimedJobs::default(),
+        "gone"
+    );
     let left = w.store.expired(minute(98), 9).await.expect("read");
     assert_eq!(left.iter().map(|claim| claim.job).collect::<Vec<_>>(), [lost], "still lost");
 }
@@ -202,7 +208,7 @@ pub async fn lost_claims_are_found_oldest_first(w: &World) {
     w.store.renew(w.executor, ends(2), minute(1)).await.expect("renew");
     w.claim(minute(1), &[b]).await;
     w.store.claim(&other, &[a]).await.expect("claim");
-    let lost = |job, executor, at| HeldClaim {
+    let lost = |job, executor, at| RecordedAttempt {
         job,
         attempt: 1,
         max_attempts: 3,

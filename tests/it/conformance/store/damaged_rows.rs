@@ -30,8 +30,8 @@ pub async fn a_damaged_version_fails_its_job_alone(w: &World, spoil: impl AsyncF
     for damage in OF_VERSIONS {
         let (fine, damaged) = (w.schedule().await, marked(w).await);
         let mut jobs = Vec::new();
-        for place in 0..120 {
-            let id = if place == 70 { damaged } else { fine };
+        for index in 0..120 {
+            let id = if index == 70 { damaged } else { fine };
             jobs.push(w.manual_job(id, minute(1)).await);
         }
         spoil(damage).await;

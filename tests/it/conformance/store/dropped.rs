@@ -86,7 +86,7 @@ pub async fn reads_can_be_dropped(w: &World) {
     }
     // The database may still answer the dropped reads, and they hold all connections meanwhile.
     let list = async || w.store.jobs(w.account, &every_job()).await.ok();
-    let page = within(Duration::from_secs(60), "a free connection", list).await;
+    let page = within(Duration::from_secs(60), "a read gets a free connection", list).await;
     assert_eq!(page.jobs.len(), 100);
     // No connection may be left with an old snapshot.
     let job = w.manual_job(id, minute(3)).await;

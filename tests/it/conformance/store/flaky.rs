@@ -25,15 +25,15 @@ use punctual::domain::{
 };
 use punctual::store::{
     Account, AccountStore, AccountUsage, AuditContext, AuditPage, AuditQuery, AuditStore,
-    Cancelled, Candidate, Claim, ClaimStore, Claims, Committed, Completion, CompletionResult,
-    CreationResult, DueEntry, ExecutorId, Fence, Fired, Firing, FiringStore, GrantedJobs,
-    HeldClaim, HourStore, IdempotencyStore, JobGrants, JobPage, JobQuery, JobStore, JobsToAbort,
+    Cancelled, Candidate, ClaimRequest, ClaimStore, ClaimedJobs, Committed, Completion,
+    CompletionResult, CreationResult, DueEntry, ExecutorId, Fence, Fired, Firing, FiringStore,
+    GrantedJobs, HourStore, IdempotencyStore, JobGrants, JobPage, JobQuery, JobStore, JobsToAbort,
     KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret,
-    PrunedRows, QuotaStore, RecurrenceCount, Resealed, Reservation, Reserved, Result, RetryResult,
-    Rotation, RotationResult, ScheduleChangeResult, SchedulePage, ScheduleQuery, ScheduleState,
-    ScheduleStore, SealedTable, SecretStore, ShardRecord, SharedStore, SigningStore, SkipPage,
-    SkipQuery, StoreError, StoreErrorKind, TriggerResult, UpkeepStore, VersionPage, WaitingJobs,
-    WantedJobs, WriteContext,
+    PrunedRows, QuotaStore, RecordedAttempt, RecurrenceCount, Resealed, Reservation, Reserved,
+    Result, RetryResult, Rotation, RotationResult, ScheduleChangeResult, SchedulePage,
+    ScheduleQuery, ScheduleState, ScheduleStore, SealedTable, SecretStore, ShardRecord,
+    SharedStore, SigningStore, SkipPage, SkipQuery, StoreError, StoreErrorKind, TriggerResult,
+    UpkeepStore, VersionPage, WaitingJobs, WantedJobs, WriteContext,
 };
 use punctual::store::{
     AccountMember, Invitation, JoinedAccount, MemberChange, MemberChanged, Membership,
@@ -41,8 +41,8 @@ use punctual::store::{
     UserCreated, UserStore,
 };
 use punctual::store::{
-    DeletedAccount, DeletedPlace, DeletionStore, ErasureResult, SkipPlace, StoredMonth, StoredSkip,
-    StoredVersion,
+    DeletedAccount, DeletedPosition, DeletionStore, ErasureResult, SkipPosition, StoredMonth,
+    StoredSkip, StoredVersion,
 };
 use punctual::store::{Identity, IdentityLink, IdentityStore};
 use punctual::store::{Leadership, LeadershipStore, ReplicaLease};
@@ -126,8 +126,8 @@ fn fired(lost: Fired, again: Fired) -> Fired {
 }
 
 /// Combines two claims. Nothing may be claimed twice.
-fn claimed(lost: Claims, again: Claims) -> Claims {
-    Claims {
+fn claimed(lost: ClaimedJobs, again: ClaimedJobs) -> ClaimedJobs {
+    ClaimedJobs {
         taken: each_once(lost.taken, again.taken, |claimed| claimed.job),
         unreadable: each_once(lost.unreadable, again.unreadable, |claimed| claimed.job),
     }
@@ -258,16 +258,16 @@ flaky! { FiringStore:
     fn unstarted(&self, schedules: &[ScheduleId], most: u32) -> HashMap<ScheduleId, u32>;
     fn fire(&self, fences: &[Fence], now: Timestamp, firings: &[Firing]) -> Fired
         => |lost, again| both(lost, again, fired);
-    fn fire_and_claim(&self, fences: &[Fence], claim: &Claim, firings: &[Firing]) -> (Fired, Claims)
-        => |lost, again| both(lost, again, |lost: (Fired, Claims), again: (Fired, Claims)| {
+    fn fire_and_claim(&self, fences: &[Fence], claim: &ClaimRequest, firings: &[Firing]) -> (Fired, ClaimedJobs)
+        => |lost, again| both(lost, again, |lost: (Fired, ClaimedJobs), again: (Fired, ClaimedJobs)| {
             (fired(lost.0, again.0), claimed(lost.1, again.1))
         });
 }
 
 flaky! { ClaimStore:
-    fn claim(&self, claim: &Claim, jobs: &[JobId]) -> Claims
+    fn claim(&self, claim: &ClaimRequest, jobs: &[JobId]) -> ClaimedJobs
         => |lost, again| both(lost, again, claimed);
-    fn recall(&self, claim: &Claim, jobs: &[JobId]) -> Claims;
+    fn recall(&self, claim: &ClaimRequest, jobs: &[JobId]) -> ClaimedJobs;
     fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
     fn aborts(&self) -> JobsToAbort;
     fn commit(&self, now: Timestamp, completions: &[Completion]) -> Committed
@@ -278,8 +278,8 @@ flaky! { ClaimStore:
         before: Timestamp,
         after: Option<AccountId>
     ) -> (Vec<Ticket>, Option<AccountId>);
-    fn expired(&self, before: Timestamp, limit: u32) -> Vec<HeldClaim>;
-    fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<HeldClaim>;
+    fn expired(&self, before: Timestamp, limit: u32) -> Vec<RecordedAttempt>;
+    fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<RecordedAttempt>;
 }
 
 flaky! { SecretStore:
@@ -445,13 +445,13 @@ flaky! { LeadershipStore:
 flaky! { DeletionStore:
     fn versions(&self, account: AccountId, after: Option<VersionId>, limit: u32)
         -> Vec<StoredVersion>;
-    fn skips_of(&self, account: AccountId, after: Option<SkipPlace>, limit: u32)
+    fn skips_of(&self, account: AccountId, after: Option<SkipPosition>, limit: u32)
         -> Vec<StoredSkip>;
     fn months(&self, account: AccountId) -> Vec<StoredMonth>;
     fn delete_account(&self, write: &WriteContext) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
-    fn going_accounts(&self, after: Option<DeletedPlace>, limit: u32) -> Vec<DeletedAccount>;
+    fn accounts_to_erase(&self, after: Option<DeletedPosition>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
     fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> ErasureResult
         // The repeated call does the work of the next round.

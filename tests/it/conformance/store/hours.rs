@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use punctual::domain::hours::AccountHour;
 use punctual::domain::{AccountId, JobId, Timestamp};
-use punctual::store::{AttemptEnd, Cancelled, Claimed, Completion, CompletionResult, NewJob};
+use punctual::store::{AttemptEnd, Cancelled, ClaimedJob, Completion, CompletionResult, NewJob};
 
 use super::account_deletion::{erase_all, fill_foreign};
 use super::world::{World, failure, minute, soon, write};
@@ -24,7 +24,7 @@ async fn hours(w: &World) -> Vec<AccountHour> {
 }
 
 /// Creates a manual job that is scheduled for `at` and claims it `lag_ms` later.
-async fn claimed(w: &World, at: Timestamp, lag_ms: u64) -> Claimed {
+async fn claimed(w: &World, at: Timestamp, lag_ms: u64) -> ClaimedJob {
     let schedule = w.schedule().await;
     let job = w.manual_job(schedule, at).await;
     w.claim(at.plus(Duration::from_millis(lag_ms)), &[job]).await.remove(0)

@@ -69,7 +69,7 @@ macro_rules! suite {
                     let faults = crate::conformance::faults::Faults::of(stringify!($case));
                     let world = suite::world::World::flaky($open().await, &faults).await;
                     suite::$module::$case(&world).await;
-                    faults.were_injected();
+                    faults.assert_injected();
                 }
             )*}
         )*}}

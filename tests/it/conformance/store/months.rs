@@ -46,8 +46,10 @@ pub async fn a_caller_that_does_not_wait_ends_no_count(w: &World) {
     make_jobs(w, schedule, 1_100).await;
     let account = [w.account];
     assert!(w.steady.begin_months(minute(3), &account).now_or_never().is_none(), "it takes time");
-    until("it is counted", async || reserved(w, minute(3)).await.filter(|jobs| *jobs == 1_100))
-        .await;
+    until("the jobs of the month are counted", async || {
+        reserved(w, minute(3)).await.filter(|jobs| *jobs == 1_100)
+    })
+    .await;
 }
 
 pub async fn a_job_by_hand_comes_after_the_count(w: &World) {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use punctual::domain::job::JobStatus;
-use punctual::domain::key::MOST_KEYS;
+use punctual::domain::key::MAX_KEYS;
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
@@ -84,7 +84,7 @@ pub async fn an_account_has_ten_keys_at_most(w: &World) {
     let outcomes = join_all(creations).await;
     let made = outcomes.iter().filter(|outcome| **outcome == KeyCreated::Done).count() as u64;
     let refused = outcomes.iter().filter(|outcome| **outcome == KeyCreated::TooMany).count();
-    assert_eq!((made, refused), (MOST_KEYS, 4));
+    assert_eq!((made, refused), (MAX_KEYS, 4));
 
     let keys = w.store.keys(w.account).await.expect("list");
     w.store.revoke_key(&w.write(minute(2)), keys[0].id).await.expect("revoke");

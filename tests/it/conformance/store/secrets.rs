@@ -8,7 +8,7 @@ use punctual::domain::secret_key::SecretKey;
 use punctual::domain::{AccountId, ScheduleId};
 use punctual::runtime::Random;
 use punctual::store::{
-    Claims, Reservation, Reserved, SealedTable, SecretCipher, SharedStore, StoreErrorKind,
+    ClaimedJobs, Reservation, Reserved, SealedTable, SecretCipher, SharedStore, StoreErrorKind,
 };
 
 use super::world::{World, definition, every_job, every_schedule, minute};
@@ -23,7 +23,7 @@ async fn marked(w: &World, mark: &str) -> ScheduleId {
 }
 
 /// Claims one job of each schedule.
-async fn claim(w: &World, schedules: &[ScheduleId]) -> Claims {
+async fn claim(w: &World, schedules: &[ScheduleId]) -> ClaimedJobs {
     let mut jobs = Vec::new();
     for id in schedules {
         jobs.push(w.manual_job(*id, minute(1)).await);
@@ -44,7 +44,7 @@ async fn keep_an_answer(w: &World) {
     w.store.keep_answer(w.account, ONCE, "said").await.expect("keep");
 }
 
-fn said() -> Reserved {
+fn stored_response() -> Reserved {
     Reserved::Answered("said".to_owned())
 }
 
@@ -60,7 +60,7 @@ pub async fn a_secret_opens_at_its_own_place_only(w: &World, spoil: impl AsyncFn
     .await;
     spoil("UPDATE schedule_versions SET body = headers, headers = body WHERE timezone = 'swapped'")
         .await;
-    let Claims { taken: claimed, unreadable } = claim(w, &[fine, moved, taken, swapped]).await;
+    let ClaimedJobs { taken: claimed, unreadable } = claim(w, &[fine, moved, taken, swapped]).await;
     let claimed: Vec<_> = claimed.iter().map(|claimed| claimed.schedule).collect();
     assert_eq!(claimed, [fine, taken]);
     assert_eq!(unreadable.len(), 2);
@@ -110,7 +110,7 @@ pub async fn plain_secrets_are_read_and_sealed(w: &World, spoil: impl AsyncFn(&'
     .await;
     keep_an_answer(w).await;
     assert_eq!(w.store.stale_secrets().await.expect("count"), 0);
-    assert_eq!(reserve(&w.store, w).await, said());
+    assert_eq!(reserve(&w.store, w).await, stored_response());
     spoil("UPDATE schedule_versions SET body = 'plain' WHERE body IS NOT NULL").await;
     assert_eq!(w.read(id).await.definition.body.as_deref(), Some("plain"));
     assert_eq!(w.store.stale_secrets().await.expect("count"), 1);
@@ -157,7 +157,7 @@ pub async fn keys_are_changed(w: &World, reopen: impl AsyncFn(SecretCipher) -> S
 
     let new = reopen(cipher_of(&["new"])).await;
     new.use_keys(&[]).await.expect("the old one is not needed any more");
-    assert_eq!(reserve(&new, w).await, said());
+    assert_eq!(reserve(&new, w).await, stored_response());
     let old = reopen(cipher()).await;
     assert_eq!(reserve(&old, w).await, Reserved::Yours, "an answer that does not open is lost");
     for id in ids {

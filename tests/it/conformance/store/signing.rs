@@ -4,7 +4,7 @@ use punctual::domain::schedule::Definition;
 use punctual::domain::signing::SigningSecret;
 use punctual::domain::{AccountId, JobId, ScheduleId, SigningSecretId, Timestamp, UserId};
 use punctual::store::{
-    Account, AuditQuery, Claims, JoinedAccount, KnownSecret, NewJob, NewSecret, NewUser,
+    Account, AuditQuery, ClaimedJobs, JoinedAccount, KnownSecret, NewJob, NewSecret, NewUser,
     TriggerResult, UserCreated,
 };
 
@@ -158,7 +158,7 @@ pub async fn a_secret_signs_at_its_own_place_only(w: &World, spoil: impl AsyncFn
             job(w, w.account, plain, at).await,
             job(w, w.foreign, foreign, at).await,
         ];
-        let Claims { taken, unreadable } =
+        let ClaimedJobs { taken, unreadable } =
             w.store.claim(&w.claim_at(at), &jobs).await.expect("claim");
         let taken: Vec<_> = taken.into_iter().map(|claimed| claimed.schedule).collect();
         (taken, unreadable)

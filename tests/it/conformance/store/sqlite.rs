@@ -35,7 +35,7 @@ async fn opened(path: &Path) -> SqliteStore {
 }
 
 /// Opens a connection to the same file from outside the store.
-async fn beside(path: &Path) -> SqliteConnection {
+async fn second_connection(path: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(path).connect().await.expect("connect")
 }
 
@@ -94,16 +94,16 @@ async fn a_newer_store_is_used_as_long_as_it_allows() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let store = opened(&path).await;
-    let mut beside = beside(&path).await;
+    let mut other_session = second_connection(&path).await;
     execute(
-        &mut beside,
+        &mut other_session,
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
          VALUES (9999, 'later', TRUE, x'00', 0)",
     )
     .await;
     store.check_version().await.expect("it only adds");
     store.migrate().await.expect("it only adds");
-    execute(&mut beside, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'").await;
+    execute(&mut other_session, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'").await;
     for refused in [store.check_version().await, store.migrate().await] {
         let error = refused.expect_err("it takes something away");
         assert_eq!(error.kind(), StoreErrorKind::Incompatible);
@@ -118,9 +118,9 @@ async fn an_older_server_must_stop_before_an_incompatible_migration() {
     let open =
         async || SqliteStore::open(&SqliteSettings::new(&path), &cipher()).await.expect("open");
     let (server, command) = (open().await, open().await);
-    let mut beside = beside(&path).await;
+    let mut other_session = second_connection(&path).await;
     let known = punctual::store::migrations::sqlite();
-    known.run_to(2, &mut beside).await.expect("version 2");
+    known.run_to(2, &mut other_session).await.expect("version 2");
     let lock = server.lock().expect("it serves");
     let error = command.migrate().await.expect_err("a server would read wrong");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
@@ -135,12 +135,13 @@ async fn an_older_store_has_to_be_migrated() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let store = opened(&path).await;
-    let mut beside = beside(&path).await;
-    execute(&mut beside, "DELETE FROM _sqlx_migrations").await;
+    let mut other_session = second_connection(&path).await;
+    execute(&mut other_session, "DELETE FROM _sqlx_migrations").await;
     let error = store.check_version().await.expect_err("a migration is missing");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(error.to_string().contains("punctual migrate"), "{error}");
-    execute(&mut beside, "INSERT INTO _sqlx_migrations VALUES (1, 'x', 0, TRUE, x'00', 0)").await;
+    execute(&mut other_session, "INSERT INTO _sqlx_migrations VALUES (1, 'x', 0, TRUE, x'00', 0)")
+        .await;
     let error = store.migrate().await.expect_err("another migration of that number");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
 }
@@ -215,14 +216,14 @@ async fn a_write_waits_for_another_process_and_reads_do_not() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let store = opened(&path).await;
-    let mut beside = beside(&path).await;
-    execute(&mut beside, "BEGIN IMMEDIATE").await;
+    let mut other_session = second_connection(&path).await;
+    execute(&mut other_session, "BEGIN IMMEDIATE").await;
     let mut write = std::pin::pin!(create_account(&store, 1));
     assert!(futures_util::poll!(write.as_mut()).is_pending());
     let read = timeout(Duration::from_secs(2), store.accounts()).await;
     assert!(read.expect("reads go on").expect("list").is_empty());
     assert!(futures_util::poll!(write.as_mut()).is_pending());
-    execute(&mut beside, "COMMIT").await;
+    execute(&mut other_session, "COMMIT").await;
     assert!(write.await.expect("the write succeeds"));
 }
 
@@ -283,9 +284,9 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
         jobs.push(world.manual_job(id, minute(1)).await);
     }
     let claimed = world.claim(minute(1), &jobs).await;
-    let mut beside = beside(&path).await;
+    let mut other_session = second_connection(&path).await;
     execute(
-        &mut beside,
+        &mut other_session,
         "CREATE TRIGGER bad BEFORE INSERT ON jobs WHEN new.response = 'bad'
          BEGIN SELECT raise(ABORT, 'a bad row'); END",
     )
@@ -312,7 +313,7 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
-    let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
+    let spoil = async |sql| execute(&mut second_connection(&path).await, sql).await;
     damaged_rows::a_damaged_version_fails_its_job_alone(&world, spoil).await;
     damaged_rows::a_damaged_schedule_is_no_candidate(&world, spoil).await;
     let [fine, damaged] = [world.schedule().await, world.schedule().await];
@@ -336,7 +337,7 @@ async fn an_entry_of_the_audit_log_stays_as_it_was_written() {
     let path = folder.path().join("store.db");
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
     let tamper = async |sql: &'static str| {
-        let changed = sqlx::query(sql).execute(&mut beside(&path).await).await;
+        let changed = sqlx::query(sql).execute(&mut second_connection(&path).await).await;
         changed.err().map(|error| error.to_string())
     };
     audit::an_entry_stays_as_it_was_written(&world, tamper).await;
@@ -348,7 +349,7 @@ async fn secrets_open_at_their_own_places_only() {
     for (name, case) in ["a.db", "b.db", "c.db", "d.db"].into_iter().zip(0..) {
         let path = folder.path().join(name);
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
-        let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
+        let spoil = async |sql| execute(&mut second_connection(&path).await, sql).await;
         match case {
             0 => secrets::a_secret_opens_at_its_own_place_only(&world, spoil).await,
             1 => secrets::a_secret_opens_for_its_own_account_only(&world, spoil).await,
@@ -364,7 +365,7 @@ async fn keys_are_changed_and_checked() {
     for case in 0..7 {
         let path = folder.path().join(format!("{case}.db"));
         let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
-        let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
+        let spoil = async |sql| execute(&mut second_connection(&path).await, sql).await;
         let reopen = async |cipher| {
             let store = SqliteStore::open(&SqliteSettings::new(&path), &cipher).await;
             let store: SharedStore = Arc::new(store.expect("open"));
@@ -401,15 +402,15 @@ async fn secrets_are_looked_for_beside_the_writer() {
     let settings = SqliteSettings::new(&path);
     let both = SqliteStore::open(&settings, &cipher_of(&["new", "test"])).await.expect("open");
     both.use_keys(&[]).await.expect("noted");
-    let mut beside = beside(&path).await;
-    execute(&mut beside, "BEGIN IMMEDIATE").await;
+    let mut other_session = second_connection(&path).await;
+    execute(&mut other_session, "BEGIN IMMEDIATE").await;
     // Less than the time for which a write waits.
     let soon = Duration::from_secs(2);
     let looked = timeout(soon, world.store.reseal(SealedTable::Versions, [0; 16], 9)).await;
     assert_eq!(looked.expect("at once").expect("looked").last, None, "nothing to seal anew");
     let forgotten = timeout(soon, both.forget_keys(false)).await.expect("at once").expect("looked");
     assert_eq!(forgotten, [""; 0], "the old one is needed");
-    execute(&mut beside, "COMMIT").await;
+    execute(&mut other_session, "COMMIT").await;
     for table in SealedTable::ALL {
         let done = both.reseal(table, [0; 16], 9).await.expect("sealed");
         assert_eq!((done.sealed > 0, done.unreadable), (done.last.is_some(), vec![]), "{table:?}");
@@ -422,7 +423,7 @@ async fn damaged_jobs_do_not_stop_the_job_rescuer() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let world = World::new((Arc::new(opened(&path).await), Box::new(()))).await;
-    let spoil = async |sql| execute(&mut beside(&path).await, sql).await;
+    let spoil = async |sql| execute(&mut second_connection(&path).await, sql).await;
     damaged_rows::damaged_jobs_do_not_stop_the_job_rescuer(&world, spoil).await;
     damaged_rows::damaged_rows_stop_no_alerts(&world, spoil).await;
 }
@@ -448,12 +449,12 @@ async fn the_unfinished_jobs_of_an_older_store_continue() {
     let folder = folder();
     let path = folder.path().join("store.db");
     let options = SqliteConnectOptions::new().filename(&path).create_if_missing(true);
-    let mut beside = options.connect().await.expect("connect");
+    let mut other_session = options.connect().await.expect("connect");
     let older = moved::older(&punctual::store::migrations::sqlite());
-    older.run(&mut beside).await.expect("an older store");
+    older.run(&mut other_session).await.expect("an older store");
     let blob = |id: [u8; 16]| format!("unhex('{:032x}')", u128::from_be_bytes(id));
     let made = AssertSqlSafe(moved::statements(blob));
-    sqlx::raw_sql(made).execute(&mut beside).await.expect("made");
+    sqlx::raw_sql(made).execute(&mut other_session).await.expect("made");
     let finished = format!(
         "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {})
          INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
@@ -463,11 +464,12 @@ async fn the_unfinished_jobs_of_an_older_store_continue() {
          FROM n CROSS JOIN schedule_versions AS v",
         moved::FINISHED
     );
-    sqlx::query(AssertSqlSafe(finished)).execute(&mut beside).await.expect("made");
-    beside.close().await.expect("closed");
+    sqlx::query(AssertSqlSafe(finished)).execute(&mut other_session).await.expect("made");
+    other_session.close().await.expect("closed");
     let store: SharedStore = Arc::new(opened(&path).await);
     moved::go_on(&store).await;
-    let mut beside = self::beside(&path).await;
-    let rows = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM jobs").fetch_one(&mut beside);
+    let mut other_session = second_connection(&path).await;
+    let rows =
+        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM jobs").fetch_one(&mut other_session);
     assert_eq!(rows.await.expect("counted"), i64::from(moved::FINISHED));
 }

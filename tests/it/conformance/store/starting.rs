@@ -5,13 +5,14 @@ use punctual::domain::schedule::{Definition, OverlapPolicy, SkipReason};
 use punctual::domain::shard::Epoch;
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    AttemptEnd, Claim, Claims, Fence, Fired, Firing, ScheduleState, StoreErrorKind, TickRange,
+    AttemptEnd, ClaimRequest, ClaimedJobs, Fence, Fired, Firing, ScheduleState, StoreErrorKind,
+    TickRange,
 };
 
 use super::world::{SHARD, World, definition, every_job, fenced, minute, soon};
 
 /// Fires the next ticks of schedules and claims their jobs.
-async fn start(w: &World, claim: &Claim, ids: &[ScheduleId]) -> (Fired, Claims) {
+async fn start(w: &World, claim: &ClaimRequest, ids: &[ScheduleId]) -> (Fired, ClaimedJobs) {
     let mut firings = Vec::new();
     for id in ids {
         firings.push(w.firing(*id).await);
@@ -19,7 +20,7 @@ async fn start(w: &World, claim: &Claim, ids: &[ScheduleId]) -> (Fired, Claims) 
     w.store.fire_and_claim(&[w.fence], claim, &firings).await.expect("fire and claim")
 }
 
-fn jobs(claims: &Claims) -> Vec<JobId> {
+fn jobs(claims: &ClaimedJobs) -> Vec<JobId> {
     let mut jobs: Vec<JobId> = claims.taken.iter().map(|claimed| claimed.job).collect();
     jobs.sort_unstable();
     jobs
@@ -34,7 +35,7 @@ pub async fn fired_jobs_are_claimed(w: &World) {
     assert_eq!(advanced, [(id, Some(minute(2)))]);
     let job = JobId::of_tick(id, minute(1));
     let expected = w.first_claimed(id, job, claim.now).await;
-    assert_eq!(claims, Claims { taken: vec![expected.clone()], unreadable: vec![] });
+    assert_eq!(claims, ClaimedJobs { taken: vec![expected.clone()], unreadable: vec![] });
     let (read, attempts) = w.job_and_attempts(job).await;
     assert_eq!((read.status, read.attempt_number), (JobStatus::Running, 1));
     assert_eq!((read.created_at, read.updated_at), (claim.now, claim.now));
@@ -58,7 +59,7 @@ pub async fn started_jobs_are_handed_to_no_other_executor(w: &World) {
     let other = w.others_claim(7, claim.now).await;
     let later = w.claim_at(soon(minute(2)));
     for claim in [other, later] {
-        assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
+        assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), ClaimedJobs::default());
     }
 }
 
@@ -66,23 +67,24 @@ pub async fn a_claim_is_recalled_and_takes_nothing_more(w: &World) {
     let id = w.schedule().await;
     let (job, new) = (w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await);
     let claim = w.claim_at(soon(minute(1)));
-    let recall = async |claim: &Claim| w.store.recall(claim, &[new, job]).await.expect("recall");
-    assert_eq!(recall(&claim).await, Claims::default(), "nothing was claimed");
+    let recall =
+        async |claim: &ClaimRequest| w.store.recall(claim, &[new, job]).await.expect("recall");
+    assert_eq!(recall(&claim).await, ClaimedJobs::default(), "nothing was claimed");
     let first = w.store.claim(&claim, &[job]).await.expect("claim");
     assert_eq!(jobs(&first), [job]);
     assert_eq!(recall(&claim).await, first, "no attempt is lost with the answer");
     assert_eq!(recall(&claim).await, first, "the call can be repeated");
-    assert_eq!(w.store.recall(&claim, &[]).await.expect("recall"), Claims::default());
+    assert_eq!(w.store.recall(&claim, &[]).await.expect("recall"), ClaimedJobs::default());
     assert_eq!(w.job(job).await.attempt_number, 1);
     assert_eq!(w.job(new).await.status, JobStatus::Pending, "new jobs are left alone");
     let other = w.others_claim(7, claim.now).await;
-    let later = Claim { now: claim.now.plus(Duration::from_millis(1)), ..claim };
+    let later = ClaimRequest { now: claim.now.plus(Duration::from_millis(1)), ..claim };
     for claim in [other, later] {
-        assert_eq!(recall(&claim).await, Claims::default(), "it is another one's");
+        assert_eq!(recall(&claim).await, ClaimedJobs::default(), "it is another one's");
     }
-    assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), Claims::default());
+    assert_eq!(w.store.claim(&claim, &[job]).await.expect("claim"), ClaimedJobs::default());
     w.commit(soon(minute(1)), &[w.completion(&first.taken[0], None, AttemptEnd::Succeeded)]).await;
-    assert_eq!(recall(&claim).await, Claims::default(), "it ended");
+    assert_eq!(recall(&claim).await, ClaimedJobs::default(), "it ended");
 }
 
 pub async fn a_lost_answer_is_recalled(w: &World) {
@@ -107,7 +109,7 @@ pub async fn starting_again_changes_nothing(w: &World) {
     let other = w.others_claim(7, claim.now).await;
     let again = w.store.fire_and_claim(&[w.fence], &other, &[firing]).await.expect("fire");
     let stale = Fired { stale: vec![id], ..Fired::default() };
-    assert_eq!(again, (stale, Claims::default()));
+    assert_eq!(again, (stale, ClaimedJobs::default()));
     assert_eq!(w.listed(&every_job()).await.len(), 1);
 }
 
@@ -169,7 +171,7 @@ pub async fn an_older_epoch_starts_nothing(w: &World) {
     let claim = w.claim_at(soon(minute(1)));
     let old = Fence { shard: SHARD, epoch: Epoch(w.fence.epoch.0 - 1) };
     let fired = w.store.fire_and_claim(&[old], &claim, &[firing]).await.expect("fire");
-    assert_eq!(fired, (fenced(), Claims::default()));
+    assert_eq!(fired, (fenced(), ClaimedJobs::default()));
     assert!(w.listed(&every_job()).await.is_empty());
 }
 

@@ -17,9 +17,10 @@ use punctual::domain::ticket::{HostKey, Ticket};
 use punctual::domain::{AccountId, AuditId, JobId, ScheduleId, Timestamp, VersionId};
 use punctual::runtime::{Random, TaskKind, Tasks};
 use punctual::store::{
-    AttemptEnd, Candidate, Claim, Claimed, Committed, Completion, CompletionResult, ExecutorId,
-    ExpectedState, Fence, Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion, ScheduleQuery,
-    ScheduleSort, ScheduleState, SharedStore, SkipQuery, SortField, TickJob, WriteContext,
+    AttemptEnd, Candidate, ClaimRequest, ClaimedJob, Committed, Completion, CompletionResult,
+    ExecutorId, ExpectedState, Fence, Fired, Firing, JobQuery, NewJob, NewSchedule, NewVersion,
+    ScheduleQuery, ScheduleSort, ScheduleState, SharedStore, SkipQuery, SortField, TickJob,
+    WriteContext,
 };
 
 use super::flaky::FlakyStore;
@@ -304,20 +305,20 @@ impl World {
         ticket.ticket().expect("a schedule").job
     }
 
-    pub fn claim_at(&self, now: Timestamp) -> Claim {
-        Claim { executor: self.executor, now }
+    pub fn claim_at(&self, now: Timestamp) -> ClaimRequest {
+        ClaimRequest { executor: self.executor, now }
     }
 
     /// Returns a claim of another executor, whose lease ends with that of the world's executor.
-    pub async fn others_claim(&self, number: u128, now: Timestamp) -> Claim {
+    pub async fn others_claim(&self, number: u128, now: Timestamp) -> ClaimRequest {
         let executor = ExecutorId(number);
         self.steady.renew(executor, lease_end(), minute(0)).await.expect("begin a lease");
-        Claim { executor, now }
+        ClaimRequest { executor, now }
     }
 
     /// Returns a tick's job of the default schedule as its first claim, at `now`, returns it.
-    pub async fn first_claimed(&self, id: ScheduleId, job: JobId, now: Timestamp) -> Claimed {
-        Claimed {
+    pub async fn first_claimed(&self, id: ScheduleId, job: JobId, now: Timestamp) -> ClaimedJob {
+        ClaimedJob {
             job,
             account: self.account,
             schedule: id,
@@ -334,14 +335,14 @@ impl World {
         }
     }
 
-    pub async fn claim(&self, now: Timestamp, jobs: &[JobId]) -> Vec<Claimed> {
+    pub async fn claim(&self, now: Timestamp, jobs: &[JobId]) -> Vec<ClaimedJob> {
         self.store.claim(&self.claim_at(now), jobs).await.expect("claim").taken
     }
 
     /// Returns the end of the running attempt, 10 ms after its start.
     pub fn completion(
         &self,
-        claimed: &Claimed,
+        claimed: &ClaimedJob,
         exchange: Option<Exchange>,
         end: AttemptEnd,
     ) -> Completion {

@@ -114,13 +114,13 @@ fn metrics(operations: SocketAddr) -> String {
     answer
 }
 
-/// Asserts that `content` of `place` contains none of `markers`.
-fn assert_absent(place: &str, content: &[u8], markers: &[&str]) {
+/// Asserts that `content` of `source` contains none of `markers`.
+fn assert_absent(source: &str, content: &[u8], markers: &[&str]) {
     let content = String::from_utf8_lossy(content);
     for marker in markers {
         if let Some(at) = content.find(marker) {
             let from = content.floor_char_boundary(at.saturating_sub(200));
-            panic!("{marker} is in {place}: …{}", &content[from..at + marker.len()]);
+            panic!("{marker} is in {source}: …{}", &content[from..at + marker.len()]);
         }
     }
 }

@@ -41,17 +41,17 @@ pub fn search_files(folder: &Path, markers: &[&str]) -> Vec<u8> {
 
 /// Searches all tables.
 pub async fn search_database(world: &World, markers: &[&str]) {
-    let mut beside = world.beside().await;
+    let mut other_session = world.second_connection().await;
     let tables: Vec<String> =
         sqlx::query_scalar("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
-            .fetch_all(&mut beside)
+            .fetch_all(&mut other_session)
             .await
             .expect("tables");
     assert!(tables.iter().any(|table| table == "schedule_versions"));
     for table in tables {
         let query = format!("SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM {table} AS t");
         let query = sqlx::query_scalar(AssertSqlSafe(query));
-        let rows: String = query.fetch_one(&mut beside).await.expect("rows");
+        let rows: String = query.fetch_one(&mut other_session).await.expect("rows");
         assert_absent(&table, rows.as_bytes(), markers);
     }
 }

@@ -1,7 +1,7 @@
 //! A batch of firings as arrays, one for each column.
 //!
 //! The arrays are paired by position. The jobs of all firings have arrays of their own, where
-//! `job_places` names the firing of each job by its place.
+//! `job_positions` names the firing of each job by its position.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::store::Firing;
 /// A batch as arrays.
 #[derive(Default)]
 pub(super) struct FiringColumns {
-    pub(super) places: Vec<i64>,
+    pub(super) positions: Vec<i64>,
     pub(super) schedules: Vec<ScheduleId>,
     pub(super) shards: Vec<ShardId>,
     pub(super) versions: Vec<VersionId>,
@@ -22,7 +22,7 @@ pub(super) struct FiringColumns {
     /// The last tick of each firing that becomes a job or a skip.
     pub(super) up_to: Vec<Option<Timestamp>>,
     pub(super) next_ticks: Vec<Option<Timestamp>>,
-    pub(super) job_places: Vec<i64>,
+    pub(super) job_positions: Vec<i64>,
     pub(super) jobs: Vec<JobId>,
     pub(super) triggers: Vec<Trigger>,
     pub(super) job_ticks: Vec<Timestamp>,
@@ -35,11 +35,11 @@ impl FiringColumns {
         let (mut batch, mut seen) = (Self::default(), HashSet::with_capacity(firings.len()));
         let mut ordered = firings.to_vec();
         ordered.sort_by_key(|(_, firing)| firing.schedule);
-        for (place, firing) in ordered {
+        for (position, firing) in ordered {
             if !seen.insert(firing.schedule) {
                 continue;
             }
-            batch.places.push(place);
+            batch.positions.push(position);
             batch.schedules.push(firing.schedule);
             batch.shards.push(firing.shard);
             batch.versions.push(firing.version);
@@ -48,7 +48,7 @@ impl FiringColumns {
             batch.up_to.push(firing.last_tick());
             batch.next_ticks.push(firing.next_tick);
             for job in &firing.jobs {
-                batch.job_places.push(place);
+                batch.job_positions.push(position);
                 batch.jobs.push(job.id);
                 batch.triggers.push(job.trigger);
                 batch.job_ticks.push(job.id.timestamp());

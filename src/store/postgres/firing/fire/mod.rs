@@ -36,11 +36,11 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::postgres::claims::definition_cache::CachedDefinitions;
-use crate::store::postgres::claims::{ClaimedRow, sort};
+use crate::store::postgres::claims::{ClaimedRow, split_readable};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::rows::{StoreRow, read_rows};
 use crate::store::sql::signing::JobSecrets;
-use crate::store::{Claim, Claims, Fence, Fired, Firing};
+use crate::store::{ClaimRequest, ClaimedJobs, Fence, Fired, Firing};
 use batch::FiringColumns;
 use statements::FIRE_PLAIN;
 
@@ -49,7 +49,7 @@ use statements::FIRE_PLAIN;
 pub(in crate::store::postgres) struct FiringOrder {
     pub(in crate::store::postgres) fences: Arc<[Fence]>,
     pub(in crate::store::postgres) now: Timestamp,
-    pub(in crate::store::postgres) claim: Option<Claim>,
+    pub(in crate::store::postgres) claim: Option<ClaimRequest>,
     pub(in crate::store::postgres) firings: Arc<[Firing]>,
     /// The cached definitions, which need not be read.
     pub(in crate::store::postgres) definitions: Arc<CachedDefinitions>,
@@ -59,7 +59,7 @@ pub(in crate::store::postgres) struct FiringOrder {
 /// in which no firing took place.
 struct FiredRow {
     shard: ShardId,
-    place: Option<i64>,
+    position: Option<i64>,
     job: Option<JobId>,
     /// `true` if the job may start now.
     starts: bool,
@@ -68,7 +68,7 @@ struct FiredRow {
 }
 
 read_rows! {
-    FiredRow { shard, place, job: "id", starts, ticket by ticket }
+    FiredRow { shard, position, job: "id", starts, ticket by ticket }
 }
 
 fn ticket(row: &impl StoreRow) -> sqlx::Result<Option<(AccountId, HostKey)>> {
@@ -87,7 +87,7 @@ pub(in crate::store::postgres) async fn fire(
     connection: &mut PgConnection,
     order: FiringOrder,
     corrupt_rows: Arc<CorruptRows>,
-) -> SqlResult<(Fired, Claims, JobSecrets)> {
+) -> SqlResult<(Fired, ClaimedJobs, JobSecrets)> {
     let FiringOrder { ref fences, now, claim, ref firings, ref definitions } = order;
     let (plain, others): (Vec<_>, Vec<_>) =
         (0..).zip(&**firings).partition(|(_, firing)| firing.is_plain());
@@ -115,7 +115,7 @@ pub(in crate::store::postgres) async fn fire(
     // A shard that has both kinds of firings can be missing twice.
     missing.sort_unstable_by_key(|fence: &Fence| fence.shard);
     missing.dedup();
-    rows.sort_unstable_by_key(|row| (row.place, row.job));
+    rows.sort_unstable_by_key(|row| (row.position, row.job));
     let fenced = fenced(connection, &missing).await?;
     let FiredRows { mut tickets, held, advanced, stale } = done(now, firings, &rows, &fenced);
     // A claimed job needs no ticket.
@@ -123,7 +123,7 @@ pub(in crate::store::postgres) async fn fire(
     tickets.retain(|ticket| !of_claims.contains(&ticket.job));
     let passed = still_due(connection, now, firings, &stale).await?;
     let (busy, stale) = stale.into_iter().partition(|id| passed.contains(id));
-    let (claims, secrets) = sort(claimed, &corrupt_rows);
+    let (claims, secrets) = split_readable(claimed, &corrupt_rows);
     let fired = Fired { tickets, held, overlapped, advanced, stale, busy, fenced };
     Ok((fired, claims, secrets))
 }
@@ -153,12 +153,12 @@ fn query<'q>(
         .bind(fences.iter().map(|fence| fence.shard).collect::<Vec<_>>())
         .bind(fences.iter().map(|fence| fence.epoch.0).collect::<Vec<_>>())
         .bind(*now)
-        .bind(&batch.places)
+        .bind(&batch.positions)
         .bind(&batch.schedules)
         .bind(&batch.versions)
         .bind(&batch.ticks)
         .bind(&batch.next_ticks)
-        .bind(&batch.job_places)
+        .bind(&batch.job_positions)
         .bind(&batch.jobs)
         .bind(&batch.triggers)
         .bind(&batch.suspensions)
@@ -226,8 +226,8 @@ fn done(now: Timestamp, firings: &[Firing], rows: &[FiredRow], fenced: &[ShardId
     let (mut tickets, mut held) = (Vec::new(), Vec::new());
     let mut took_place = vec![false; firings.len()];
     for row in rows {
-        let place = row.place.and_then(|place| usize::try_from(place).ok());
-        if let Some(took_place) = place.and_then(|place| took_place.get_mut(place)) {
+        let position = row.position.and_then(|position| usize::try_from(position).ok());
+        if let Some(took_place) = position.and_then(|position| took_place.get_mut(position)) {
             *took_place = true;
         }
         match (row.job, row.ticket) {

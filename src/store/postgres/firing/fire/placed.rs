@@ -41,14 +41,14 @@ const ADVANCE: &str = "
 
 /// A schedule that is due and as it was read. Its state is locked.
 struct DueSchedule {
-    place: i64,
+    position: i64,
     shard: ShardId,
     schedule: ScheduleId,
     account: AccountId,
     version: VersionId,
     host: HostKey,
     max_attempts: i16,
-    standing: OverlapState,
+    overlap: OverlapState,
     open: Option<OpenRange>,
 }
 
@@ -61,15 +61,15 @@ struct LockedShard {
 impl FromRow<'_, PgRow> for LockedShard {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
         let shard = row.try_get("led")?;
-        let place: Option<i64> = row.try_get("place")?;
-        let due = place.map(|place| DueSchedule::read(row, place)).transpose()?;
+        let position: Option<i64> = row.try_get("position")?;
+        let due = position.map(|position| DueSchedule::read(row, position)).transpose()?;
         Ok(Self { shard, due })
     }
 }
 
 impl DueSchedule {
-    fn read(row: &PgRow, place: i64) -> sqlx::Result<Self> {
-        let standing = OverlapState {
+    fn read(row: &PgRow, position: i64) -> sqlx::Result<Self> {
+        let overlap = OverlapState {
             overlap_policy: row.try_get("overlap_policy")?,
             active: row.try_get("active_job_id")?,
             held: row.try_get("held_job_id")?,
@@ -81,14 +81,14 @@ impl DueSchedule {
             Ok::<_, sqlx::Error>(OpenRange::Stored { id, reason, last })
         };
         Ok(Self {
-            place,
+            position,
             shard: row.try_get("led")?,
             schedule: row.try_get("schedule_id")?,
             account: row.try_get("account_id")?,
             version: row.try_get("version_id")?,
             host: row.try_get("host_key")?,
             max_attempts: row.try_get("max_attempts")?,
-            standing,
+            overlap,
             open: reason.map(open).transpose()?,
         })
     }
@@ -105,7 +105,7 @@ struct PlacedRows<'a> {
     overlapped: u64,
 }
 
-/// Fires the firings, each of which has its place in the whole batch. Returns the rows of the
+/// Fires the firings, each of which has its position in the whole batch. Returns the rows of the
 /// result, and the number of jobs that became skips.
 pub(super) async fn fire(
     connection: &mut PgConnection,
@@ -113,15 +113,15 @@ pub(super) async fn fire(
     fences: &[Fence],
     firings: &[(i64, &Firing)],
 ) -> SqlResult<(Vec<FiredRow>, u64)> {
-    let of_places: HashMap<i64, &Firing> = firings.iter().copied().collect();
+    let by_position: HashMap<i64, &Firing> = firings.iter().copied().collect();
     let (mut plan, mut rows) = (PlacedRows::default(), Vec::with_capacity(firings.len()));
     for LockedShard { shard, due } in lock(connection, order, fences, firings).await? {
         let Some(due) = due else {
-            rows.push(FiredRow { shard, place: None, job: None, starts: false, ticket: None });
+            rows.push(FiredRow { shard, position: None, job: None, starts: false, ticket: None });
             continue;
         };
         let unasked = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
-        let firing = of_places.get(&due.place).ok_or_else(unasked)?;
+        let firing = by_position.get(&due.position).ok_or_else(unasked)?;
         plan.add(due, firing);
     }
     rows.extend(plan.rows());
@@ -141,7 +141,7 @@ async fn lock(
         .bind(column(fences, |fence| fence.shard))
         .bind(column(fences, |fence| fence.epoch.0))
         .bind(order.now)
-        .bind(&batch.places)
+        .bind(&batch.positions)
         .bind(&batch.schedules)
         .bind(&batch.versions)
         .bind(&batch.ticks)
@@ -152,9 +152,9 @@ async fn lock(
 
 impl<'a> PlacedRows<'a> {
     fn add(&mut self, mut due: DueSchedule, firing: &'a Firing) {
-        let PlacedTicks { jobs, skips, overlapped } = due.standing.fire(firing);
+        let PlacedTicks { jobs, skips, overlapped } = due.overlap.fire(firing);
         self.overlapped += overlapped;
-        let (place, of) = (self.advanced.len(), (due.account, due.schedule));
+        let (position, of) = (self.advanced.len(), (due.account, due.schedule));
         let mut jobs = jobs.into_iter().peekable();
         let mut ranges = skips.into_iter().peekable();
         // In the order of the ticks, because a job ends the range of skips before it.
@@ -163,7 +163,7 @@ impl<'a> PlacedRows<'a> {
             let is_before =
                 |job: &(TickJob, bool)| next_range.is_none_or(|first| job.0.id.timestamp() < first);
             if let Some((job, starts)) = jobs.next_if(is_before) {
-                self.jobs.push((place, job, starts));
+                self.jobs.push((position, job, starts));
                 due.open = None;
             } else if let Some((ticks, reason)) = ranges.next() {
                 due.open = Some(self.ranges.add(of, due.open.take(), ticks, reason));
@@ -178,14 +178,14 @@ impl<'a> PlacedRows<'a> {
     fn rows(&self) -> impl Iterator<Item = FiredRow> {
         let row = |due: &DueSchedule, job: Option<(JobId, bool)>| FiredRow {
             shard: due.shard,
-            place: Some(due.place),
+            position: Some(due.position),
             job: job.map(|(id, _)| id),
             starts: job.is_some_and(|(_, starts)| starts),
             ticket: Some((due.account, due.host)),
         };
         let advanced = self.advanced.iter().map(move |(due, _)| row(due, None));
-        let jobs = self.jobs.iter().map(move |(place, job, starts)| {
-            row(&self.advanced[*place].0, Some((job.id, *starts)))
+        let jobs = self.jobs.iter().map(move |(position, job, starts)| {
+            row(&self.advanced[*position].0, Some((job.id, *starts)))
         });
         advanced.chain(jobs)
     }
@@ -193,7 +193,7 @@ impl<'a> PlacedRows<'a> {
     async fn write(self, connection: &mut PgConnection, now: Timestamp) -> SqlResult<()> {
         let Self { advanced, jobs, ranges, .. } = self;
         if !jobs.is_empty() {
-            let due = |(place, ..): &(usize, TickJob, bool)| &advanced[*place].0;
+            let due = |(position, ..): &(usize, TickJob, bool)| &advanced[*position].0;
             let query = sqlx::query(INSERT)
                 .bind(now)
                 .bind(column(&jobs, |(_, job, _)| job.id))
@@ -213,15 +213,15 @@ impl<'a> PlacedRows<'a> {
         let open = |due: &DueSchedule| match &due.open {
             None => None,
             Some(OpenRange::Stored { id, .. }) => Some(*id),
-            Some(OpenRange::New(place)) => ids[*place],
+            Some(OpenRange::New(position)) => ids[*position],
         };
         let query = sqlx::query(ADVANCE)
             .bind(column(&advanced, |(due, _)| due.shard))
             .bind(column(&advanced, |(due, _)| due.schedule))
             .bind(column(&advanced, |(_, firing)| firing.next_tick))
-            .bind(column(&advanced, |(due, _)| due.standing.fired_up_to))
-            .bind(column(&advanced, |(due, _)| due.standing.active))
-            .bind(column(&advanced, |(due, _)| due.standing.held))
+            .bind(column(&advanced, |(due, _)| due.overlap.fired_up_to))
+            .bind(column(&advanced, |(due, _)| due.overlap.active))
+            .bind(column(&advanced, |(due, _)| due.overlap.held))
             .bind(column(&advanced, |(due, _)| open(due)));
         query.execute(connection).await?;
         Ok(())

@@ -66,11 +66,11 @@ impl BatchRanges {
     ) -> OpenRange {
         let mut extends = None;
         match open {
-            Some(OpenRange::New(place)) if self.goes_on(place, ticks, reason) => {
-                let range = &mut self.0[place].ticks;
+            Some(OpenRange::New(position)) if self.goes_on(position, ticks, reason) => {
+                let range = &mut self.0[position].ticks;
                 range.last = ticks.last;
                 range.count = range.count.saturating_add(ticks.count);
-                return OpenRange::New(place);
+                return OpenRange::New(position);
             }
             Some(OpenRange::Stored { id, reason: stored, last })
                 if stored == reason.as_str() && last < ticks.first =>
@@ -83,8 +83,8 @@ impl BatchRanges {
         OpenRange::New(self.0.len() - 1)
     }
 
-    fn goes_on(&self, place: usize, ticks: TickRange, reason: SkipReason) -> bool {
-        let range = &self.0[place];
+    fn goes_on(&self, position: usize, ticks: TickRange, reason: SkipReason) -> bool {
+        let range = &self.0[position];
         range.reason == reason && range.ticks.last < ticks.first
     }
 

@@ -36,9 +36,9 @@ pub(super) const LOCK_DUE: &str = concat!(
     "WITH ",
     fences!(),
     ", due AS MATERIALIZED (
-    SELECT w.place, st.*
+    SELECT w.position, st.*
     FROM unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[], $9::integer[])
-         AS w (place, schedule, version, tick, suspensions, shard)
+         AS w (position, schedule, version, tick, suspensions, shard)
     JOIN fence ON fence.shard = w.shard
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
@@ -50,7 +50,7 @@ pub(super) const LOCK_DUE: &str = concat!(
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 )
-SELECT fence.shard AS led, d.place, d.schedule_id, d.account_id, d.version_id, d.host_key,
+SELECT fence.shard AS led, d.position, d.schedule_id, d.account_id, d.version_id, d.host_key,
        d.max_attempts, d.overlap_policy, d.active_job_id, d.held_job_id, d.open_skip, d.fired_up_to,
        k.reason AS open_reason, k.last_tick AS open_last
 FROM fence
@@ -69,11 +69,11 @@ pub(super) const FIRE_PLAIN: &str = concat!(
     "WITH ",
     fences!(),
     ", due AS MATERIALIZED (
-    SELECT w.place, w.next_tick, w.asked, st.shard, st.schedule_id, st.account_id, st.version_id,
+    SELECT w.position, w.next_tick, w.asked, st.shard, st.schedule_id, st.account_id, st.version_id,
            st.host_key, st.max_attempts, st.fired_up_to, w.up_to
     FROM unnest($4::bigint[], $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[], $12::bigint[],
                 $13::bigint[], $16::uuid[], $17::integer[])
-         AS w (place, schedule, version, tick, next_tick, suspensions, up_to, asked, shard)
+         AS w (position, schedule, version, tick, next_tick, suspensions, up_to, asked, shard)
     JOIN fence ON fence.shard = w.shard
     CROSS JOIN LATERAL (
         SELECT * FROM schedule_state AS s
@@ -92,8 +92,8 @@ pub(super) const FIRE_PLAIN: &str = concat!(
     SELECT w.id, d.account_id, d.schedule_id, d.version_id, d.shard, w.trigger, d.max_attempts, $3, $3,
            c.claimed, c.claimed, $15, CASE WHEN $15 IS NULL THEN $3 END, c.began, c.began
     FROM unnest($9::bigint[], $10::uuid[], $11::smallint[], $14::bigint[])
-         AS w (place, id, trigger, tick)
-    JOIN due AS d ON d.place = w.place
+         AS w (position, id, trigger, tick)
+    JOIN due AS d ON d.position = w.position
     CROSS JOIN (SELECT ($15::uuid IS NOT NULL)::integer AS claimed,
                        CASE WHEN $15 IS NOT NULL THEN $3 END AS began) AS c
     WHERE w.tick > coalesce(d.fired_up_to, w.tick - 1)
@@ -103,9 +103,9 @@ pub(super) const FIRE_PLAIN: &str = concat!(
         fired_up_to = greatest(st.fired_up_to, d.up_to)
     FROM due AS d
     WHERE st.shard = d.shard AND st.schedule_id = d.schedule_id
-    RETURNING d.place, d.shard, d.schedule_id, d.account_id, d.host_key, d.asked
+    RETURNING d.position, d.shard, d.schedule_id, d.account_id, d.host_key, d.asked
 )
-SELECT a.place, m.id, true AS starts, a.account_id, a.host_key, a.schedule_id, m.version_id,
+SELECT a.position, m.id, true AS starts, a.account_id, a.host_key, a.schedule_id, m.version_id,
        m.trigger, 1::smallint AS attempt_number, m.max_attempts, fence.shard,
        $3 AS started_at, $3 AS attempt_started_at, false AS was_held,
        ",

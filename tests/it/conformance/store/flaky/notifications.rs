@@ -7,7 +7,7 @@ use punctual::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,
     NewChannel, NewPreference, PreferenceSet, PreferenceStore, Redelivered, RelayResult,
-    StoredChannel, StoredPreference, TryAllowed, TryEnd,
+    StoredChannel, StoredPreference, TestAllowance, TryEnd,
 };
 
 use super::*;
@@ -32,7 +32,7 @@ flaky! { ChannelStore:
     fn delete_channel(&self, write: &WriteContext, id: ChannelId) -> bool
         => |lost, again| done_once(lost, again, |gone| *gone, |_, again| matches!(again, Ok(false)));
     // A repeated count counts again, because the test may or may not have been sent.
-    fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TryAllowed;
+    fn count_test(&self, account: AccountId, id: ChannelId, now: Timestamp) -> TestAllowance;
     fn verify_channel(&self, write: &WriteContext, id: ChannelId, revision: i64,
         config: Option<&ChannelConfig>) -> ChannelChanged
         => |lost, again| {

@@ -2,7 +2,7 @@
 //! locked rows.
 
 use punctual::domain::job::JobStatus;
-use punctual::store::{AttemptEnd, Claimed, Completion, CompletionResult, UpkeepStore};
+use punctual::store::{AttemptEnd, ClaimedJob, Completion, CompletionResult, UpkeepStore};
 use sqlx::Connection;
 use sqlx::types::Uuid;
 
@@ -14,14 +14,14 @@ use super::world;
 use crate::harness::database::{Database, run};
 
 /// Returns a running job of a schedule that reports its failures.
-async fn running(w: &World) -> Claimed {
+async fn running(w: &World) -> ClaimedJob {
     let id = w.schedule().await;
     w.tell_failures(id, &[]).await;
     let job = w.manual_job(id, minute(1)).await;
     w.claim(minute(1), &[job]).await.remove(0)
 }
 
-fn fails(w: &World, claimed: &Claimed) -> Completion {
+fn fails(w: &World, claimed: &ClaimedJob) -> Completion {
     w.completion(claimed, None, AttemptEnd::Failed(failure()))
 }
 
@@ -31,7 +31,8 @@ fn fails(w: &World, claimed: &Claimed) -> Completion {
 async fn a_commit_that_begins_again_raises_its_events_once() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let (mut holder, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     let mut raised = 0;
     for (change, result, events) in [
         (TOUCHED, CompletionResult::Applied(JobStatus::Failed), 1),
@@ -50,7 +51,7 @@ async fn a_commit_that_begins_again_raises_its_events_once() {
             let (commit, end) = (commit.clone(), end.clone());
             async move { commit(end).await.expect("commit") }
         });
-        until_one_waits(&mut beside).await;
+        until_one_waits(&mut other_session).await;
         changed.commit().await.expect("commit");
         let mut committed = committed.await;
         // On a slow machine the commit has given up waiting.
@@ -71,7 +72,7 @@ async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
     database.open().prepare(minute(0)).await.expect("prepare");
     let w = world(&database).await;
     let claimed = running(&w).await;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let mut hold = other.begin().await.expect("begin");
     for day in ["20240514", "20240516"] {
         run(&mut hold, &format!("LOCK TABLE jobs_{day} IN ACCESS EXCLUSIVE MODE")).await;
@@ -88,7 +89,7 @@ async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
 async fn a_commit_past_held_rows_raises_the_events_of_what_it_writes() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     for table in ["schedule_state WHERE schedule_id", "runs WHERE id"] {
         let (free, held) = (running(&w).await, running(&w).await);
         let id = match table {
@@ -123,7 +124,7 @@ async fn commits_past_a_locked_row_raise_the_events_of_the_policy() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let held = running(&w).await;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let mut hold = other.begin().await.expect("begin");
     let job = Uuid::from_bytes(held.job.to_bytes());
     run(&mut hold, &format!("SELECT FROM runs WHERE id = '{job}' FOR UPDATE")).await;
@@ -142,7 +143,7 @@ async fn others_are_claimed_and_the_held_one_stays_due() {
     w.fail_often(id, 3, minute(2)).await;
     w.relay(minute(2), &ONE_BY_ONE).await;
     let held = w.deliveries().await[1].id;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let mut hold = other.begin().await.expect("begin");
     let uuid = Uuid::from_bytes(held.to_bytes());
     let select = format!("SELECT FROM notification_deliveries WHERE id = '{uuid}' FOR UPDATE");

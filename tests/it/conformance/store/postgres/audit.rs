@@ -9,7 +9,7 @@ async fn an_entry_stays_as_it_was_written() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let tamper = async |sql: &'static str| {
-        let changed = sqlx::query(sql).execute(&mut database.beside().await).await;
+        let changed = sqlx::query(sql).execute(&mut database.second_connection().await).await;
         changed.err().map(|error| error.to_string())
     };
     audit::an_entry_stays_as_it_was_written(&w, tamper).await;

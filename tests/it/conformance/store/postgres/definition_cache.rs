@@ -28,7 +28,7 @@ async fn a_version_is_read_once_unless_its_requests_are_signed() {
     // The service never changes a version in place.
     let other = "https://example.com/other";
     let spoil = format!("UPDATE schedule_versions SET endpoint = '{other}'");
-    run(&mut database.beside().await, &spoil).await;
+    run(&mut database.second_connection().await, &spoil).await;
     assert_eq!(endpoint(&w, fired, minute(2)).await, definition().endpoint);
     assert_eq!(endpoint(&w, signing, minute(2)).await, other);
     assert_eq!(endpoint(&w, unfired, minute(1)).await, other);
@@ -39,14 +39,14 @@ async fn a_version_that_cannot_be_opened_is_read_again() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let id = w.schedule().await;
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     // A sealed field cannot be opened in another column. A second swap restores the row.
     let swap = "UPDATE schedule_versions SET body = headers, headers = body";
-    run(&mut beside, swap).await;
+    run(&mut other_session, swap).await;
     let firing = [w.firing(id).await];
     let fired = w.store.fire_and_claim(&[w.fence], &w.claim_at(soon(minute(1))), &firing).await;
     let (_, claims) = fired.expect("fire and claim");
     assert_eq!((claims.taken.len(), claims.unreadable.len()), (0, 1));
-    run(&mut beside, swap).await;
+    run(&mut other_session, swap).await;
     assert_eq!(endpoint(&w, id, minute(2)).await, definition().endpoint);
 }

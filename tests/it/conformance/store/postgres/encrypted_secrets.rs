@@ -14,7 +14,7 @@ async fn secrets_open_at_their_own_places_only() {
     for case in 0..4 {
         let database = Database::migrated().await;
         let w = world(&database).await;
-        let spoil = async |sql| run(&mut database.beside().await, sql).await;
+        let spoil = async |sql| run(&mut database.second_connection().await, sql).await;
         match case {
             0 => secrets::a_secret_opens_at_its_own_place_only(&w, spoil).await,
             1 => secrets::a_secret_opens_for_its_own_account_only(&w, spoil).await,
@@ -29,7 +29,7 @@ async fn keys_are_changed_and_checked() {
     for case in 0..7 {
         let database = Database::migrated().await;
         let w = world(&database).await;
-        let spoil = async |sql| run(&mut database.beside().await, sql).await;
+        let spoil = async |sql| run(&mut database.second_connection().await, sql).await;
         let reopen = async |cipher| {
             let store = PostgresStore::open(&database.settings(), &cipher).expect("open");
             let store: SharedStore = Arc::new(store);

@@ -25,7 +25,8 @@ async fn commit(store: SharedStore, ends: [Completion; 1]) -> Vec<CompletionResu
 async fn an_end_is_written_for_the_job_as_it_is_then() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let (mut holder, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     let fails = || AttemptEnd::Failed(failed());
     let retries = || AttemptEnd::Retry(failed(), minute(9));
     let cases = [
@@ -52,7 +53,7 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
         ends[0].run = ends[0].run.filter(|_| told);
         let store = w.store.clone();
         let committed = w.spawn(commit(store.clone(), ends.clone()));
-        until_one_waits(&mut beside).await;
+        until_one_waits(&mut other_session).await;
         changed.commit().await.expect("commit");
         let mut results = committed.await;
         // On a slow machine the commit has given up waiting.
@@ -68,7 +69,8 @@ async fn an_end_is_written_for_the_job_as_it_is_then() {
 async fn no_retry_slips_through_the_deletion_of_its_schedule() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let (mut holder, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     let id = w.schedule().await;
     let job = w.manual_job(id, minute(1)).await;
     let claimed = w.claim(minute(1), &[job]).await.remove(0);
@@ -76,10 +78,10 @@ async fn no_retry_slips_through_the_deletion_of_its_schedule() {
     run(&mut held, "SELECT FROM runs FOR UPDATE").await;
     let ends = [w.completion(&claimed, None, AttemptEnd::Retry(failed(), minute(9)))];
     let committed = w.spawn(commit(w.store.clone(), ends.clone()));
-    until_one_waits(&mut beside).await;
+    until_one_waits(&mut other_session).await;
     let (store, write) = (w.store.clone(), w.write(minute(2)));
     let deleted = w.spawn(async move { store.delete_schedule(&write, id).await });
-    until_so_many_wait(&mut beside, 2).await;
+    until_so_many_wait(&mut other_session, 2).await;
     held.rollback().await.expect("roll back");
     deleted.await.expect("delete");
     // On a slow machine the commit has given up waiting.

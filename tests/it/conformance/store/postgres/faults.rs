@@ -243,12 +243,12 @@ async fn callers_that_disconnect_spoil_no_connection() {
     let late = w.store.late(minute(999), None, 999).await.expect("read");
     w.claim(minute(999), &late.iter().map(|ticket| ticket.job).collect::<Vec<_>>()).await;
     w.fire_next(id).await;
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     let open: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM pg_stat_activity
          WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
     )
-    .fetch_one(&mut beside)
+    .fetch_one(&mut other_session)
     .await
     .expect("ask");
     assert_eq!(open, 0);
@@ -264,9 +264,9 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
         jobs.push(w.manual_job(id, minute(1)).await);
     }
     let claimed = w.claim(minute(1), &jobs).await;
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     w.store.prepare(minute(1)).await.expect("the day");
-    run(&mut beside, "ALTER TABLE jobs ADD CONSTRAINT good CHECK (response <> 'bad')").await;
+    run(&mut other_session, "ALTER TABLE jobs ADD CONSTRAINT good CHECK (response <> 'bad')").await;
     let end = |number: usize, body: &[u8]| {
         w.completion(&claimed[number], Some(answered(200, body)), AttemptEnd::Succeeded)
     };
@@ -290,7 +290,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
 async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let spoil = async |sql| run(&mut database.beside().await, sql).await;
+    let spoil = async |sql| run(&mut database.second_connection().await, sql).await;
     damaged_rows::a_damaged_version_fails_its_job_alone(&w, spoil).await;
     damaged_rows::a_damaged_schedule_is_no_candidate(&w, spoil).await;
     let id = w.schedule().await;
@@ -304,7 +304,7 @@ async fn a_damaged_row_is_reported_as_such_and_stops_no_batch() {
 async fn damaged_jobs_do_not_stop_the_job_rescuer() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let spoil = async |sql| run(&mut database.beside().await, sql).await;
+    let spoil = async |sql| run(&mut database.second_connection().await, sql).await;
     damaged_rows::damaged_jobs_do_not_stop_the_job_rescuer(&w, spoil).await;
     damaged_rows::damaged_rows_stop_no_alerts(&w, spoil).await;
 }

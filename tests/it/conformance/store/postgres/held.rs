@@ -1,6 +1,7 @@
 //! Rows that another session has locked. Only work that needs them waits.
 
-use std::time::Duration;
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use punctual::domain::call::{Idempotency, IdempotencyKey};
@@ -8,8 +9,8 @@ use punctual::domain::job::JobStatus;
 use punctual::domain::schedule::{OverlapPolicy, SkipReason};
 use punctual::domain::{JobId, ScheduleId};
 use punctual::store::{
-    AttemptEnd, Claimed, CompletionResult, Fired, Firing, JobGrants, NewKey, Reservation, Reserved,
-    SETTLED, TickRange, WantedJobs,
+    AttemptEnd, ClaimedJob, CompletionResult, Fired, Firing, JobGrants, NewKey, Reservation,
+    Reserved, SETTLED, TickRange, WantedJobs,
 };
 use sqlx::types::Uuid;
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
@@ -18,14 +19,13 @@ use tokio::time::timeout;
 use super::super::account_deletion::{erase_all, fill};
 use super::super::accounts::new_key;
 use super::super::world::{World, failure, fenced, minute, soon};
-use super::locks::without_waiting;
+use super::locks::{until_one_waits, without_waiting};
 use super::world;
 use crate::harness::database::{Database, run};
-use crate::harness::wait::live_for;
+use crate::harness::wait::{live_for, until};
 
-/// The time for which dropping a day's partition locks its tables. It is longer than a commit waits
-/// for rows.
-const MOMENT: Duration = Duration::from_millis(500);
+/// The lock timeout of a stage's statements, except those that wait for a quarter of a second.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn uuid(bytes: [u8; 16]) -> Uuid {
     Uuid::from_bytes(bytes)
@@ -47,8 +47,35 @@ pub async fn hold<'c>(other: &'c mut PgConnection, rows: &str) -> Transaction<'c
     held
 }
 
+/// Makes a call that needs a locked row and must give up long before `LOCK_TIMEOUT`. A busy machine
+/// may delay a call, so one of a few calls must.
+async fn give_up_early<T>(call: impl AsyncFn() -> T) -> T {
+    for _ in 0..5 {
+        let began = Instant::now();
+        let result = call().await;
+        if began.elapsed() < LOCK_TIMEOUT {
+            return result;
+        }
+    }
+    panic!("each call has waited for the ordinary lock timeout");
+}
+
+/// Waits until `count` transactions have waited for a lock, at once or one after the other.
+async fn until_so_many_have_waited(other_session: &mut PgConnection, count: usize) {
+    let mut seen = HashSet::new();
+    until("so many transactions have waited for a lock", async || {
+        let waiting = "SELECT concat(pid, ' ', xact_start) FROM pg_stat_activity
+                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let waiting: Vec<String> =
+            sqlx::query_scalar(waiting).fetch_all(&mut *other_session).await.expect("read");
+        seen.extend(waiting);
+        (seen.len() >= count).then_some(())
+    })
+    .await;
+}
+
 /// Returns `count` running jobs of one schedule.
-pub async fn running(w: &World, count: usize) -> Vec<Claimed> {
+pub async fn running(w: &World, count: usize) -> Vec<ClaimedJob> {
     let id = w.schedule().await;
     let mut jobs = Vec::new();
     for _ in 0..count {
@@ -63,7 +90,7 @@ async fn whoever_holds_jobs_or_old_leases_delays_no_renewal_and_no_look() {
     let w = world(&database).await;
     let [held, free] = &running(&w, 2).await[..] else { panic!("two") };
     w.others_claim(5, minute(1)).await;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let mut hold = hold_job(&mut other, held.job).await;
     run(&mut hold, "SELECT FROM executors FOR UPDATE").await;
     let looked = without_waiting(&database, w.store.expired(minute(9), 9)).await;
@@ -90,7 +117,7 @@ async fn a_call_that_takes_effect_just_now_is_running() {
         without_waiting(&database, reserved).await.expect("reserve")
     };
     assert_eq!(reserve(1, 1).await, Reserved::Yours);
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let held = hold(&mut other, "idempotency_keys").await;
     assert_eq!(reserve(1, 2).await, Reserved::Running);
     assert_eq!(reserve(1, 1).await, Reserved::Yours, "the same caller gets the same answer");
@@ -110,7 +137,7 @@ async fn others_are_claimed_and_the_held_one_stays_late() {
     let w = world(&database).await;
     let id = w.schedule().await;
     let [held, free] = [w.manual_job(id, minute(1)).await, w.manual_job(id, minute(1)).await];
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let hold = hold_job(&mut other, held).await;
     let claimed = without_waiting(&database, w.claim(minute(1), &[held, free])).await;
     assert_eq!(claimed.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [free]);
@@ -129,7 +156,7 @@ async fn others_fire_and_the_held_one_stays_due() {
     let old = w.firing(changed).await;
     w.fire_next(changed).await;
     let firings = [w.firing(held).await, old, w.firing(free).await];
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let hold = hold_state(&mut other, held).await;
     let fire = async || w.store.fire(&[w.fence], soon(minute(1)), &firings).await.expect("fire");
     let fired = without_waiting(&database, fire()).await;
@@ -152,7 +179,7 @@ async fn a_held_range_of_skips_is_left_as_it_is() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let id = w.schedule().await;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     for (tick, is_held, ranges) in [(1, false, 1), (2, true, 2), (3, false, 2)] {
         let firing = w.firing(id).await;
         let range = TickRange { first: firing.tick, last: firing.tick, count: 1 };
@@ -173,14 +200,20 @@ async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
     let w = world(&database).await;
     let [ended] = &running(&w, 1).await[..] else { panic!("one") };
     let waits = w.manual_job(ended.schedule, minute(1)).await;
-    let mut other = database.beside().await;
+    let (mut other, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
+    // Opens a connection for each of the calls, so that all wait from the beginning.
+    let renewals = (0..3).map(|_| w.store.renew(w.executor, minute(3), minute(2)));
+    assert!(join_all(renewals).await.iter().all(Result::is_ok));
     let mut hold = other.begin().await.expect("begin");
     run(&mut hold, "LOCK TABLE runs, executors, ONLY jobs, ONLY attempts IN ACCESS EXCLUSIVE MODE")
         .await;
     let end = [w.completion(ended, None, AttemptEnd::Succeeded)];
     let (claim, claimed) = (w.claim_at(minute(2)), [waits]);
+    // Dropping a day's partition locks the tables for longer than the first try of a commit waits.
+    // So the commit waits in two transactions.
     let release = async {
-        live_for(MOMENT).await;
+        until_so_many_have_waited(&mut other_session, 4).await;
         hold.rollback().await.expect("roll back");
     };
     let (claimed, renewed, committed, ()) = tokio::join!(
@@ -197,15 +230,15 @@ async fn a_table_that_is_held_for_a_moment_fails_no_batch() {
 
 /// Commits two ends twice. The rows of the second end are locked, so it is busy both times. Then
 /// releases the lock.
-async fn commit_around(w: &World, ends: &[&Claimed; 2], hold: Transaction<'_, Postgres>) {
+async fn commit_around(w: &World, ends: &[&ClaimedJob; 2], hold: Transaction<'_, Postgres>) {
     let batch = ends.map(|claimed| w.completion(claimed, None, AttemptEnd::Succeeded));
     let committed = w.commit(minute(2), &batch).await;
     assert_eq!(
         committed.results,
         [CompletionResult::Applied(JobStatus::Success), CompletionResult::Busy]
     );
-    let again = timeout(MOMENT, w.store.commit(minute(2), &batch)).await;
-    let again = again.expect("after one lock timeout").expect("commit");
+    let again = give_up_early(async || w.store.commit(minute(2), &batch).await).await;
+    let again = again.expect("commit");
     assert_eq!(
         (again.results, again.tickets.len()),
         (vec![CompletionResult::Lost, CompletionResult::Busy], 0)
@@ -219,7 +252,7 @@ async fn others_are_committed_and_the_held_job_when_it_is_free() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let [free, held] = &running(&w, 2).await[..] else { panic!("two") };
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let hold = hold_job(&mut other, held.job).await;
     commit_around(&w, &[free, held], hold).await;
     let end = w.completion(held, None, AttemptEnd::Failed(failure()));
@@ -236,7 +269,7 @@ async fn others_are_committed_and_those_of_a_held_schedule_when_it_is_free() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     let (free, held) = (running(&w, 1).await.remove(0), running(&w, 1).await.remove(0));
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let hold = hold_state(&mut other, held.schedule).await;
     commit_around(&w, &[&free, &held], hold).await;
     let committed = w.commit(minute(3), &[w.completion(&held, None, AttemptEnd::Succeeded)]).await;
@@ -254,7 +287,7 @@ async fn an_active_job_ends_when_the_one_behind_it_is_free() {
     assert!(w.fire_next(id).await.is_empty());
     let active = w.claim(soon(minute(1)), &[active]).await.remove(0);
     let behind = JobId::of_tick(id, minute(2));
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let hold = hold_job(&mut other, behind).await;
     commit_around(&w, &[&free, &active], hold).await;
     let committed =
@@ -269,7 +302,7 @@ async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
     let w = world(&database).await;
     let both = [w.account, w.foreign];
     w.store.begin_months(minute(1), &both).await.expect("begin");
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let account = uuid(w.account.to_bytes());
     let hold = hold(&mut other, &format!("account_months WHERE account_id = '{account}'")).await;
     let wanted = both.map(|account| WantedJobs { account, quota: 9, jobs: 1 });
@@ -282,11 +315,12 @@ async fn jobs_are_reserved_for_others_while_a_counter_is_held() {
     assert_eq!(without_waiting(&database, reserve()).await, expected);
     let begun = without_waiting(&database, w.store.begin_months(minute(1), &both)).await;
     begun.expect("there already");
-    let waited = timeout(MOMENT, w.store.await_jobs(minute(1), 0, &wanted[0])).await;
-    assert_eq!(waited.expect("not for long").expect("ask"), None);
+    let asked = give_up_early(async || w.store.await_jobs(minute(1), 0, &wanted[0]).await).await;
+    assert_eq!(asked.expect("ask"), None);
     let waits = w.store.await_jobs(minute(1), 0, &wanted[0]);
+    let mut other_session = database.second_connection().await;
     let lets_go = async {
-        live_for(Duration::from_millis(100)).await;
+        until_one_waits(&mut other_session).await;
         hold.rollback().await.expect("roll back");
     };
     let (granted, ()) = tokio::join!(waits, lets_go);
@@ -302,19 +336,27 @@ async fn a_busy_counter_is_granted_to_its_waiters() {
     let account = uuid(w.account.to_bytes());
     // Two sessions take turns, so that the counter is never free.
     let busy = (0..2).map(async |_| {
-        let mut other = database.beside().await;
+        let mut other = database.second_connection().await;
         loop {
             let counter = format!("account_months WHERE account_id = '{account}'");
             let held = hold(&mut other, &counter).await;
-            live_for(Duration::from_millis(30)).await;
+            live_for(Duration::from_millis(5)).await;
             held.commit().await.expect("commit");
         }
     });
+    let mut other_session = database.second_connection().await;
     let waits = async {
-        live_for(Duration::from_millis(200)).await;
+        until_one_waits(&mut other_session).await;
         let wanted = WantedJobs { account: w.account, quota: 99, jobs: 1 };
         for _ in 0..5 {
-            let granted = w.store.await_jobs(minute(1), 0, &wanted).await.expect("ask");
+            let mut granted = None;
+            // On a slow machine the turns of the two may take longer than a call waits.
+            for _ in 0..5 {
+                granted = w.store.await_jobs(minute(1), 0, &wanted).await.expect("ask");
+                if granted.is_some() {
+                    break;
+                }
+            }
             assert_eq!(granted.map(|granted| granted.jobs), Some(1));
         }
     };
@@ -330,7 +372,7 @@ async fn a_busy_counter_is_granted_to_its_waiters() {
 async fn a_wait_for_a_lock_is_noticed() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let mut hold = other.begin().await.expect("begin");
     run(&mut hold, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE").await;
     let account = [w.account];
@@ -341,10 +383,15 @@ async fn a_wait_for_a_lock_is_noticed() {
 async fn a_count_takes_one_connection() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let mut hold = other.begin().await.expect("begin");
     run(&mut hold, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE").await;
     let account = [w.account];
+    let mut other_session = database.second_connection().await;
+    tokio::select! {
+        begun = w.store.begin_months(minute(1), &account) => panic!("it does not wait: {begun:?}"),
+        () = until_one_waits(&mut other_session) => {}
+    }
     for _ in 0..20 {
         let begun = w.store.begin_months(minute(1), &account);
         assert!(timeout(Duration::from_millis(5), begun).await.is_err(), "it waits");
@@ -381,7 +428,7 @@ async fn old_rows_are_pruned_except_locked_ones() {
         let key = NewKey { expires_at: Some(minute(n)), ..new_key(n.cast_unsigned().into()) };
         w.store.create_key(&w.write(minute(0)), &key).await.expect("create");
     }
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let first = uuid(new_key(1).id.to_bytes());
     let hold = hold(&mut other, &format!("api_keys WHERE id = '{first}'")).await;
     let prune = async || {
@@ -399,7 +446,7 @@ async fn a_deleted_account_is_erased_in_order_around_what_is_held() {
     let w = world(&database).await;
     fill(&w).await;
     assert!(w.store.delete_account(&w.write(minute(4))).await.expect("delete"));
-    let mut other = database.beside().await;
+    let mut other = database.second_connection().await;
     let held = hold(&mut other, "api_keys").await;
     let rounds = without_waiting(&database, erase_all(&w, w.account)).await;
     assert!(!rounds.is_empty());

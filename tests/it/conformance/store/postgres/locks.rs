@@ -6,7 +6,7 @@ use punctual::domain::JobId;
 use punctual::domain::schedule::OverlapPolicy;
 use punctual::domain::shard::ShardId;
 use punctual::store::{
-    AttemptEnd, Cancelled, Claim, Fence, Fired, Firing, ScheduleChangeResult, ScheduleState,
+    AttemptEnd, Cancelled, ClaimRequest, Fence, Fired, Firing, ScheduleChangeResult, ScheduleState,
     SharedStore, StoreErrorKind,
 };
 use sqlx::{Connection, PgConnection};
@@ -17,23 +17,23 @@ use super::world;
 use crate::harness::database::{Database, run};
 
 /// Waits until a session of the store waits for a lock.
-pub async fn until_one_waits(beside: &mut PgConnection) {
-    until_so_many_wait(beside, 1).await;
+pub async fn until_one_waits(other_session: &mut PgConnection) {
+    until_so_many_wait(other_session, 1).await;
 }
 
 /// Waits until at least `sessions` sessions wait for a lock.
-pub async fn until_so_many_wait(beside: &mut PgConnection, sessions: i64) {
-    let asked = so_many_wait(beside, sessions);
+pub async fn until_so_many_wait(other_session: &mut PgConnection, sessions: i64) {
+    let asked = so_many_wait(other_session, sessions);
     timeout(Duration::from_secs(10), asked).await.expect("a session waits");
 }
 
-async fn so_many_wait(beside: &mut PgConnection, sessions: i64) {
+async fn so_many_wait(other_session: &mut PgConnection, sessions: i64) {
     loop {
         let waiting: i64 = sqlx::query_scalar(
             "SELECT count(*) FROM pg_stat_activity
              WHERE datname = current_database() AND wait_event_type = 'Lock'",
         )
-        .fetch_one(&mut *beside)
+        .fetch_one(&mut *other_session)
         .await
         .expect("ask");
         if waiting >= sessions {
@@ -46,10 +46,10 @@ async fn so_many_wait(beside: &mut PgConnection, sessions: i64) {
 /// Makes a call of the store that must not wait for a lock, however slow it is. A wait is noticed
 /// while it lasts, which is until the lock timeout.
 pub async fn without_waiting<T>(database: &Database, call: impl Future<Output = T>) -> T {
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     tokio::select! {
         result = call => result,
-        () = so_many_wait(&mut beside, 1) => panic!("the call waits for a lock"),
+        () = so_many_wait(&mut other_session, 1) => panic!("the call waits for a lock"),
     }
 }
 
@@ -78,7 +78,7 @@ async fn fire_by(
     store: &SharedStore,
     fences: &[Fence],
     way: Way,
-    claim: &Claim,
+    claim: &ClaimRequest,
     firing: &Firing,
 ) -> (Fired, usize) {
     let firings = std::slice::from_ref(firing);
@@ -106,7 +106,8 @@ fn fire_beside(
 async fn nothing_fires_while_an_epoch_is_raised_or_after_that() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let (mut newer, mut beside) = (database.beside().await, database.beside().await);
+    let (mut newer, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     for (way, policy) in FIRINGS {
         let id = w.schedule_with(|new| new.overlap_policy = policy).await;
         let firing = w.firing(id).await;
@@ -119,7 +120,7 @@ async fn nothing_fires_while_an_epoch_is_raised_or_after_that() {
         assert_eq!(w.read(id).await.next_tick, Some(minute(1)));
         assert!(w.listed(&every_job()).await.is_empty());
         // Restores the epoch for the next case.
-        run(&mut beside, "UPDATE shards SET epoch = epoch - 1 WHERE shard = 0").await;
+        run(&mut other_session, "UPDATE shards SET epoch = epoch - 1 WHERE shard = 0").await;
     }
 }
 
@@ -132,7 +133,7 @@ const SUSPEND: &str = "
 async fn nothing_fires_while_its_account_is_suspended_or_after_that() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let mut operator = database.beside().await;
+    let mut operator = database.second_connection().await;
     for (way, policy) in FIRINGS {
         let id = w.schedule_with(|new| new.overlap_policy = policy).await;
         let firing = w.firing(id).await;
@@ -167,16 +168,16 @@ async fn schedules_of_a_deleted_account_do_not_fire_while_it_is_erased() {
     for _ in 0..2 {
         firings.push(w.firing(w.schedule().await).await);
     }
-    run(&mut database.beside().await, DELETE).await;
+    run(&mut database.second_connection().await, DELETE).await;
     assert_eq!(w.steady.erase(w.account, minute(1), 1).await.expect("erase").rows, 1);
     let Fired { tickets, busy, .. } =
         w.store.fire(&[w.fence], soon(minute(1)), &firings).await.expect("fire");
     assert_eq!((tickets.len(), busy.len()), (0, 1), "the other schedule is deleted");
     // A second erasure does not update the rows of the shards again.
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     let mut fences = async || -> Vec<i64> {
         let query = "SELECT suspensions FROM shards ORDER BY shard";
-        sqlx::query_scalar(query).fetch_all(&mut beside).await.expect("read")
+        sqlx::query_scalar(query).fetch_all(&mut other_session).await.expect("read")
     };
     let before = fences().await;
     w.steady.erase(w.account, minute(1), 1).await.expect("erase");
@@ -188,13 +189,14 @@ async fn a_leader_that_fires_keeps_a_suspension_waiting_and_no_other_leader() {
     let database = Database::migrated().await;
     let w = world(&database).await;
     w.store.raise_epoch(ShardId(1), "another", minute(0)).await.expect("raise");
-    let (mut leader, mut beside) = (database.beside().await, database.beside().await);
+    let (mut leader, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     let mut fires = leader.begin().await.expect("begin");
     run(&mut fires, "SELECT FROM shards WHERE shard = 1 FOR SHARE").await;
     let (store, write) = (w.store.clone(), w.write(minute(1)));
     let suspended = w.spawn(async move { store.set_suspended(&write, true).await });
-    until_one_waits(&mut beside).await;
-    run(&mut beside, "SELECT FROM shards WHERE shard = 0 FOR SHARE NOWAIT").await;
+    until_one_waits(&mut other_session).await;
+    run(&mut other_session, "SELECT FROM shards WHERE shard = 0 FOR SHARE NOWAIT").await;
     fires.commit().await.expect("commit");
     assert!(suspended.await.expect("suspend"));
 }
@@ -206,12 +208,13 @@ async fn a_leader_that_hangs_keeps_no_account_and_no_other_shard() {
     for shard in 1..4 {
         w.store.raise_epoch(ShardId(shard), "another", minute(0)).await.expect("raise");
     }
-    let (mut leader, mut beside) = (database.beside().await, database.beside().await);
+    let (mut leader, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     let mut hangs = leader.begin().await.expect("begin");
     run(&mut hangs, "SELECT FROM shards WHERE shard = 1 FOR SHARE").await;
     let mut fences = async || -> Vec<i64> {
         let query = "SELECT suspensions FROM shards ORDER BY shard";
-        sqlx::query_scalar(query).fetch_all(&mut beside).await.expect("read")
+        sqlx::query_scalar(query).fetch_all(&mut other_session).await.expect("read")
     };
     let error = w.store.set_suspended(&w.write(minute(1)), true).await.expect_err("one hangs");
     assert_eq!(error.kind(), StoreErrorKind::Locked, "to be called again");
@@ -225,7 +228,8 @@ async fn a_leader_that_hangs_keeps_no_account_and_no_other_shard() {
 async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let (mut holder, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     for (way, policy) in FIRINGS {
         let id = w.schedule_with(|new| new.overlap_policy = policy).await;
         w.manual_job(id, minute(0)).await;
@@ -240,7 +244,7 @@ async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
         );
         run(&mut held, &make).await;
         let fired = fire_beside(&w, way, firing);
-        until_one_waits(&mut beside).await;
+        until_one_waits(&mut other_session).await;
         let store = w.store.clone();
         let raised = w.spawn(async move { store.raise_epoch(SHARD, "r", minute(1)).await });
         held.rollback().await.expect("roll back");
@@ -248,7 +252,7 @@ async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
         assert_eq!(tickets.len() + claimed, 1, "{way:?} {policy:?}");
         assert!(raised.await.expect("raise") > w.fence.epoch);
         let back = format!("UPDATE shards SET epoch = {} WHERE shard = 0", w.fence.epoch.0);
-        run(&mut beside, &back).await;
+        run(&mut other_session, &back).await;
     }
 }
 
@@ -256,7 +260,7 @@ async fn a_leader_that_fires_keeps_a_newer_one_waiting() {
 async fn a_row_that_is_being_changed_is_passed_over_and_then_taken_as_it_is() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     for (change, fires) in [
         ("UPDATE schedule_state SET consecutive_failures = 7", true),
         ("UPDATE schedule_state SET next_tick = NULL", false),
@@ -265,7 +269,7 @@ async fn a_row_that_is_being_changed_is_passed_over_and_then_taken_as_it_is() {
     ] {
         let id = w.schedule().await;
         let firing = w.firing(id).await;
-        let mut other = database.beside().await;
+        let mut other = database.second_connection().await;
         let mut changed = other.begin().await.expect("begin");
         run(&mut changed, change).await;
         let (fired, _) = fire(&w, Way::Fire, &firing).await;
@@ -278,7 +282,7 @@ async fn a_row_that_is_being_changed_is_passed_over_and_then_taken_as_it_is() {
         assert_eq!(busy, []);
         let job = w.store.job(w.account, JobId::of_tick(id, minute(1))).await.expect("read");
         assert_eq!(job.is_some(), fires, "{change}");
-        run(&mut beside, "DELETE FROM schedule_state").await;
+        run(&mut other_session, "DELETE FROM schedule_state").await;
     }
 }
 
@@ -289,7 +293,7 @@ async fn a_lock_that_is_held_for_long_is_not_waited_for() {
     let [locked, free] = [w.schedule().await, w.schedule().await];
     let change = ScheduleState { name: "other".into(), ..w.change(locked).await };
     let firings = [w.firing(locked).await];
-    let mut holder = database.beside().await;
+    let mut holder = database.second_connection().await;
     let mut held = holder.begin().await.expect("begin");
     let hold = format!(
         "SELECT FROM schedules JOIN schedule_state ON schedule_id = id WHERE id = '{}' FOR UPDATE",
@@ -353,12 +357,12 @@ async fn no_transactions_wait_in_a_circle() {
         let commits = async { w.store.commit(now, &backwards).await.expect("commit") };
         tokio::join!(fires, starts, commits, cancels, deletes);
     }
-    let mut beside = database.beside().await;
-    run(&mut beside, "SELECT pg_stat_clear_snapshot()").await;
+    let mut other_session = database.second_connection().await;
+    run(&mut other_session, "SELECT pg_stat_clear_snapshot()").await;
     let deadlocks: i64 = sqlx::query_scalar(
         "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()",
     )
-    .fetch_one(&mut beside)
+    .fetch_one(&mut other_session)
     .await
     .expect("ask");
     assert_eq!(deadlocks, 0);

@@ -9,10 +9,10 @@ use crate::harness::database::{Database, run};
 use crate::harness::wait::until;
 
 /// Returns how often an index was scanned since the last reset.
-async fn scans(beside: &mut PgConnection, index: &str) -> i64 {
-    run(beside, "SELECT pg_stat_clear_snapshot()").await;
+async fn scans(other_session: &mut PgConnection, index: &str) -> i64 {
+    run(other_session, "SELECT pg_stat_clear_snapshot()").await;
     let query = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = $1";
-    sqlx::query_scalar(query).bind(index).fetch_one(beside).await.expect("an index")
+    sqlx::query_scalar(query).bind(index).fetch_one(other_session).await.expect("an index")
 }
 
 /// Runs come and go, so an analysis often finds the table empty. The planner then takes every index
@@ -21,20 +21,20 @@ async fn scans(beside: &mut PgConnection, index: &str) -> i64 {
 async fn a_job_is_found_by_its_key_although_the_table_seems_to_be_empty() {
     let database = Database::migrated().await;
     let w = world(&database).await;
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     let id = w.schedule().await;
     let at = soon(minute(1));
     let job = w.manual_job(id, at).await;
     run(
-        &mut beside,
+        &mut other_session,
         "UPDATE pg_class SET reltuples = 0, relpages = 100 WHERE relname LIKE 'runs%'",
     )
     .await;
-    run(&mut beside, "SELECT pg_stat_reset()").await;
+    run(&mut other_session, "SELECT pg_stat_reset()").await;
     w.run(at, job, AttemptEnd::Succeeded).await;
     until("the lookups are counted", async || {
-        (scans(&mut beside, "runs_pkey").await > 0).then_some(())
+        (scans(&mut other_session, "runs_pkey").await > 0).then_some(())
     })
     .await;
-    assert_eq!(scans(&mut beside, "runs_account").await, 0);
+    assert_eq!(scans(&mut other_session, "runs_account").await, 0);
 }

@@ -13,14 +13,14 @@ use crate::harness::database::{Database, run};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-async fn days(beside: &mut PgConnection, table: &str) -> Vec<String> {
+async fn days(other_session: &mut PgConnection, table: &str) -> Vec<String> {
     sqlx::query_scalar(
         "SELECT replace(c.relname, $1 || '_', '') FROM pg_inherits AS i
          JOIN pg_class AS c ON c.oid = i.inhrelid
          WHERE i.inhparent = $1::regclass ORDER BY 1",
     )
     .bind(table)
-    .fetch_all(beside)
+    .fetch_all(other_session)
     .await
     .expect("ask")
 }
@@ -39,12 +39,12 @@ async fn days_are_made_ahead_and_back_by_one_replica_of_many() {
     };
     tokio::join!(prepare(0), prepare(1));
     replicas[0].prepare(minute(1)).await.expect("nothing to do");
-    let mut beside = database.beside().await;
-    let made = days(&mut beside, "jobs").await;
+    let mut other_session = database.second_connection().await;
+    let made = days(&mut other_session, "jobs").await;
     assert_eq!((made.len(), made[0].as_str(), made[46].as_str()), (47, "20240413", "20240529"));
-    assert_eq!(days(&mut beside, "attempts").await, made);
+    assert_eq!(days(&mut other_session, "attempts").await, made);
     replicas[1].prepare(minute(0).plus(DAY)).await.expect("one day more");
-    assert_eq!(days(&mut beside, "jobs").await.last().expect("a day"), "20240530");
+    assert_eq!(days(&mut other_session, "jobs").await.last().expect("a day"), "20240530");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,17 +86,21 @@ async fn days_that_are_over_are_dropped_whole() {
         w.run(at, job, AttemptEnd::Succeeded).await;
         jobs.push(job);
     }
-    let mut beside = database.beside().await;
-    assert_eq!(days(&mut beside, "jobs").await[..3], ["20240515", "20240516", "20240518"]);
+    let mut other_session = database.second_connection().await;
+    assert_eq!(days(&mut other_session, "jobs").await[..3], ["20240515", "20240516", "20240518"]);
     // The history is kept longer than the partitions need to exist, so no single rows are deleted.
     let before = now.minus(DAY * 38).plus(DAY / 4);
     assert_eq!(store.prune(before, 1).await.expect("prune").days, 2);
     assert_eq!(w.listed(&every_job()).await, [jobs[2]]);
-    assert_eq!(days(&mut beside, "jobs").await[0], "20240518");
-    assert_eq!(days(&mut beside, "attempts").await[0], "20240518");
+    assert_eq!(days(&mut other_session, "jobs").await[0], "20240518");
+    assert_eq!(days(&mut other_session, "attempts").await[0], "20240518");
     // With a shorter history, the rows are deleted first, and the partition when it is old enough.
     assert_eq!(store.prune(now.minus(DAY), 9).await.expect("prune").days, 1);
-    assert_eq!(days(&mut beside, "jobs").await[0], "20240523", "five days before 35 days ago");
+    assert_eq!(
+        days(&mut other_session, "jobs").await[0],
+        "20240523",
+        "five days before 35 days ago"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -107,8 +111,8 @@ async fn a_day_whose_job_ended_late_stays_and_is_looked_through_again_hours_late
     w.run(now.minus(DAY), job, AttemptEnd::Succeeded).await;
     let before = now.minus(DAY * 36);
     assert_eq!(store.prune(before, 9).await.expect("prune").days, 0);
-    let mut beside = database.beside().await;
-    run(&mut beside, "UPDATE jobs SET completed_at = created_at").await;
+    let mut other_session = database.second_connection().await;
+    run(&mut other_session, "UPDATE jobs SET completed_at = created_at").await;
     assert_eq!(store.prune(before, 9).await.expect("prune").days, 0, "it is remembered");
     store.prepare(now.plus(DAY / 4)).await.expect("prepare");
     assert_eq!(store.prune(before, 9).await.expect("prune").days, 1);
@@ -124,18 +128,18 @@ async fn a_day_with_an_unfinished_job_or_a_reader_stays() {
     assert_eq!(store.prune(now, 9).await.expect("prune").jobs, 1);
     assert_eq!(w.listed(&every_job()).await, [waiting]);
     w.run(minute(2), waiting, AttemptEnd::Succeeded).await;
-    let mut reader = database.beside().await;
-    let mut beside = database.beside().await;
+    let mut reader = database.second_connection().await;
+    let mut other_session = database.second_connection().await;
     for (table, left) in [("attempts", 1), ("jobs", 0)] {
         run(&mut reader, &format!("BEGIN; SELECT FROM {table}_20240515")).await;
         // The rows are deleted anyway. The tables are dropped when no transaction reads them any
         // more.
         assert_eq!(store.prune(now, 9).await.expect("prune").jobs, left, "{table}");
         for both in ["jobs", "attempts"] {
-            assert_eq!(days(&mut beside, both).await[0], "20240515", "{table}");
+            assert_eq!(days(&mut other_session, both).await[0], "20240515", "{table}");
         }
         run(&mut reader, "COMMIT").await;
     }
     store.prune(now, 9).await.expect("prune");
-    assert_ne!(days(&mut beside, "jobs").await[0], "20240515");
+    assert_ne!(days(&mut other_session, "jobs").await[0], "20240515");
 }

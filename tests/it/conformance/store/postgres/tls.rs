@@ -24,16 +24,16 @@ async fn a_server_is_trusted_by_its_authority_and_its_name() {
     let store = open(&server, "127.0.0.1", "verify-full", &authority);
     store.migrate().await.expect("trusted");
     store.ping().await.expect("trusted");
-    let mut beside = server.beside().await;
+    let mut other_session = server.second_connection().await;
     let (all, encrypted): (i64, i64) = sqlx::query_as(
         "SELECT count(*), count(*) FILTER (WHERE ssl) FROM pg_stat_ssl
          JOIN pg_stat_activity USING (pid) WHERE application_name LIKE 'punctual %'",
     )
-    .fetch_one(&mut beside)
+    .fetch_one(&mut other_session)
     .await
     .expect("ask");
     assert!(all > 0 && encrypted == all, "{encrypted} of {all}");
-    beside.close().await.expect("closed");
+    other_session.close().await.expect("closed");
 
     let folder = tempfile::tempdir().expect("a folder");
     let strangers = folder.path().join("authority");

@@ -24,21 +24,25 @@ async fn triggered_beside(
     schedule: ScheduleId,
     statements: &[String],
 ) -> Result<TriggerResult> {
-    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let (mut holder, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     let mut changed = holder.begin().await.expect("begin");
     for statement in statements {
         run(&mut changed, statement).await;
     }
     let triggered = trigger(w, schedule);
-    until_one_waits(&mut beside).await;
+    until_one_waits(&mut other_session).await;
     changed.commit().await.expect("commit");
     triggered.await
 }
 
 async fn counted(database: &Database, table: &str) -> i64 {
     let query = format!("SELECT count(*) FROM {table}");
-    let mut beside = database.beside().await;
-    sqlx::query_scalar(sqlx::AssertSqlSafe(query)).fetch_one(&mut beside).await.expect("counted")
+    let mut other_session = database.second_connection().await;
+    sqlx::query_scalar(sqlx::AssertSqlSafe(query))
+        .fetch_one(&mut other_session)
+        .await
+        .expect("counted")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,8 +95,9 @@ async fn a_schedule_that_was_waited_for_runs_as_it_is_then() {
     let triggered = triggered_beside(&w, &database, id, &change).await.expect("an answer");
     assert!(triggered.ticket().is_some(), "a job");
     let query = "SELECT version_id, max_attempts FROM runs";
-    let mut beside = database.beside().await;
-    let jobs: Vec<(Uuid, i16)> = sqlx::query_as(query).fetch_all(&mut beside).await.expect("read");
+    let mut other_session = database.second_connection().await;
+    let jobs: Vec<(Uuid, i16)> =
+        sqlx::query_as(query).fetch_all(&mut other_session).await.expect("read");
     assert_eq!(jobs, [(new, 7)]);
 }
 
@@ -104,14 +109,15 @@ async fn a_suspension_waits_for_the_triggers_that_have_begun() {
     let id = w.schedule().await;
     // Without the partition of the day, the statement would fail.
     w.manual_job(id, minute(0)).await;
-    let (mut holder, mut beside) = (database.beside().await, database.beside().await);
+    let (mut holder, mut other_session) =
+        (database.second_connection().await, database.second_connection().await);
     let mut held = holder.begin().await.expect("begin");
     run(&mut held, "SELECT FROM schedules FOR UPDATE").await;
     let triggered = trigger(&w, id);
-    until_one_waits(&mut beside).await;
+    until_one_waits(&mut other_session).await;
     let (store, write) = (w.store.clone(), w.write(minute(1)));
     let suspended = w.spawn(async move { store.set_suspended(&write, true).await });
-    until_so_many_wait(&mut beside, 2).await;
+    until_so_many_wait(&mut other_session, 2).await;
     held.rollback().await.expect("roll back");
     assert!(triggered.await.expect("an answer").ticket().is_some(), "it came before");
     suspended.await.expect("suspended");

@@ -28,7 +28,8 @@ async fn migrating_again_or_at_the_same_time_is_fine() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_that_waits_for_a_table_lets_others_use_it() {
     let database = Database::migrated().await;
-    let (mut long, mut other) = (database.beside().await, database.beside().await);
+    let (mut long, mut other) =
+        (database.second_connection().await, database.second_connection().await);
     run(&mut other, "ALTER TABLE shards DROP COLUMN suspensions").await;
     run(&mut other, "DELETE FROM _sqlx_migrations WHERE version = 8").await;
     let mut reading = long.begin().await.expect("begin");
@@ -52,16 +53,16 @@ async fn a_migration_that_waits_for_a_table_lets_others_use_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newer_store_is_used_as_long_as_it_allows() {
     let database = Database::migrated().await;
-    let (store, mut beside) = (database.open(), database.beside().await);
+    let (store, mut other_session) = (database.open(), database.second_connection().await);
     run(
-        &mut beside,
+        &mut other_session,
         "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
          VALUES (9999, 'later', TRUE, '', 0)",
     )
     .await;
     store.check_version().await.expect("it only adds");
     store.migrate().await.expect("it only adds");
-    run(&mut beside, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'").await;
+    run(&mut other_session, "UPDATE meta SET value = 9999 WHERE name = 'min_compatible'").await;
     for refused in [store.check_version().await, store.migrate().await] {
         let error = refused.expect_err("it takes something away");
         assert_eq!(error.kind(), StoreErrorKind::Incompatible);
@@ -72,13 +73,13 @@ async fn a_newer_store_is_used_as_long_as_it_allows() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_older_store_has_to_be_migrated() {
     let database = Database::migrated().await;
-    let (store, mut beside) = (database.open(), database.beside().await);
-    run(&mut beside, "UPDATE _sqlx_migrations SET checksum = ''").await;
+    let (store, mut other_session) = (database.open(), database.second_connection().await);
+    run(&mut other_session, "UPDATE _sqlx_migrations SET checksum = ''").await;
     let error = store.migrate().await.expect_err("other migrations of those numbers");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     let newest = "SELECT max(version) FROM _sqlx_migrations";
     let forget = format!("DELETE FROM _sqlx_migrations WHERE version = ({newest})");
-    run(&mut beside, &forget).await;
+    run(&mut other_session, &forget).await;
     let error = store.check_version().await.expect_err("a migration is missing");
     assert_eq!(error.kind(), StoreErrorKind::Incompatible);
     assert!(error.to_string().contains("punctual migrate"), "{error}");
@@ -88,19 +89,19 @@ async fn an_older_store_has_to_be_migrated() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_unfinished_jobs_of_an_older_store_continue() {
     let database = Database::empty().await;
-    let mut beside = database.beside().await;
+    let mut other_session = database.second_connection().await;
     let older = moved::older(&punctual::store::migrations::postgres());
-    older.run(&mut beside).await.expect("an older store");
+    older.run(&mut other_session).await.expect("an older store");
     let day = |ms: i64| format!("'{ms:012x}{}'", "0".repeat(20));
     let (from, to) = (day(1_715_731_200_000), day(1_715_817_600_000));
     for table in ["jobs", "attempts"] {
         let day = format!(
             "CREATE TABLE {table}_20240515 PARTITION OF {table} FOR VALUES FROM ({from}) TO ({to})"
         );
-        run(&mut beside, &day).await;
+        run(&mut other_session, &day).await;
     }
     let uuid = |id| format!("'{}'::uuid", sqlx::types::Uuid::from_bytes(id));
-    run(&mut beside, &moved::statements(uuid)).await;
+    run(&mut other_session, &moved::statements(uuid)).await;
     let finished = format!(
         "INSERT INTO jobs (id, account_id, schedule_id, version_id, shard, status, trigger,
                            max_attempts, created_at, updated_at, completed_at, response)
@@ -109,11 +110,12 @@ async fn the_unfinished_jobs_of_an_older_store_continue() {
          FROM schedule_versions AS v CROSS JOIN generate_series(1, {}) AS n",
         moved::FINISHED
     );
-    run(&mut beside, &finished).await;
+    run(&mut other_session, &finished).await;
     let store = database.open();
     store.migrate().await.expect("migrate");
     let store: SharedStore = std::sync::Arc::new(store);
-    let rows = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM jobs").fetch_one(&mut beside);
+    let rows =
+        sqlx::query_scalar::<_, i64>("SELECT count(*) FROM jobs").fetch_one(&mut other_session);
     assert_eq!(rows.await.expect("counted"), i64::from(moved::FINISHED));
     moved::go_on(&store).await;
 }

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn no_channel_account_or_type_has_more_than_its_share() {
-        let flights = OngoingTries::new(TryLimits {
+        let tries = OngoingTries::new(TryLimits {
             total: 10,
             per_channel: 3,
             per_account: 4,
@@ -158,21 +158,21 @@ mod tests {
             busy_accounts: Vec::new(),
             per_type: vec![(ChannelType::Email, 1)],
         };
-        assert_eq!(flights.claim_limits(), empty);
+        assert_eq!(tries.claim_limits(), empty);
         let (one, two) = (owner(1, 1, ChannelType::Slack), owner(2, 1, ChannelType::Email));
-        let first = flights.begin(one);
-        assert_eq!(flights.claim_limits(), ClaimLimits { total: 9, ..empty });
-        let second = flights.begin(one);
-        let third = flights.begin(two);
-        let limits = flights.claim_limits();
+        let first = tries.begin(one);
+        assert_eq!(tries.claim_limits(), ClaimLimits { total: 9, ..empty });
+        let second = tries.begin(one);
+        let third = tries.begin(two);
+        let limits = tries.claim_limits();
         assert_eq!((limits.total, limits.busy), (7, vec![one.channel]));
         assert_eq!(limits.busy_accounts, [one.account]);
         assert_eq!(limits.per_type, [(ChannelType::Email, 0)]);
         drop((first, third));
-        let limits = flights.claim_limits();
+        let limits = tries.claim_limits();
         assert_eq!((limits.total, limits.busy, limits.busy_accounts), (9, Vec::new(), Vec::new()));
         assert_eq!(limits.per_type, [(ChannelType::Email, 1)]);
         drop(second);
-        assert_eq!(flights.under_way(), 0);
+        assert_eq!(tries.under_way(), 0);
     }
 }

@@ -3,9 +3,9 @@
 use punctual::runtime::Random;
 
 /// A source of seeded random decisions.
-pub struct Dice(Random);
+pub struct SeededRandom(Random);
 
-impl Dice {
+impl SeededRandom {
     pub fn new(seed: u64) -> Self {
         Self(Random::seeded(seed))
     }
