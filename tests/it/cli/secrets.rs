@@ -62,7 +62,7 @@ fn a_key_is_replaced_by_another_one() {
     result(path, &["account", "list"]);
     std::fs::write(&file, &old).expect("written");
     let refused = expect_failure(path, &["account", "list"], 1);
-    assert!(refused.contains("which is missing"), "{refused}");
+    assert!(refused.contains("which is not configured"), "{refused}");
 }
 
 #[tokio::test]

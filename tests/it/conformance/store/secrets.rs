@@ -232,7 +232,8 @@ pub async fn a_missing_or_wrong_key_is_refused(
     let missing = reopen(cipher_of(&["other"])).await;
     let wrong = SecretKey { id: "test".into(), key: [99; 32].into() };
     let wrong = reopen(SecretCipher::new(&wrong, &[], Random::seeded(1))).await;
-    for (store, says) in [(missing, "which is missing"), (wrong, "another key of the id \"test\"")]
+    for (store, says) in
+        [(missing, "which is not configured"), (wrong, "another key of the id \"test\"")]
     {
         let error = store.use_keys(&[]).await.expect_err(says);
         assert_eq!(error.kind(), StoreErrorKind::WrongKeys);
