@@ -174,6 +174,15 @@ impl Replica {
             (self.ask("/readyz").await.status == 200).then_some(())
         })
         .await;
+        // The log is written by a thread of its own, so this line can be later than the response.
+        until("the replica logs its addresses", async || self.started()).await;
+    }
+
+    /// Returns the log line with the addresses of the listeners.
+    fn started(&self) -> Option<Value> {
+        let said = self.said();
+        let mut lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.find(|line| line["message"] == "serving" || line["message"] == "working")
     }
 
     /// Waits until the replica is alive, not ready, and waits for these servers.
@@ -197,9 +206,7 @@ impl Replica {
 
     /// Returns an API client of the replica.
     pub fn client(&self, key: &str) -> ApiClient {
-        let lines = self.said();
-        let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let line = lines.find(|line| line["message"] == "serving").expect("it serves");
+        let line = self.started().expect("it serves");
         let public: SocketAddr =
             line["public"].as_str().expect("text").parse().expect("an address");
         ApiClient::new(public, key)
