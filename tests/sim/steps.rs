@@ -152,8 +152,12 @@ impl World {
             }
             self.process().deposed_leaders.push(deposed);
         }
-        if self.ticked().await != before {
-            self.record_violation("LEAD-1: a leader that was replaced has changed something");
+        let after = self.ticked().await;
+        let changed: Vec<_> = after.iter().filter(|now| !before.contains(now)).collect();
+        if after != before {
+            self.record_violation(format_args!(
+                "LEAD-1: a leader that was replaced has changed something: {changed:?}"
+            ));
         }
         self.lead().await;
     }
