@@ -44,6 +44,15 @@ impl Leader {
             (BTreeMap::new(), PendingTicks::default(), BatchSize::new(BATCH));
         Self { context, rules, random, terms, leaderships, pending, pace, first: 0 }
     }
+
+    /// Returns the number of shards that it has taken over, as far as it knows.
+    pub fn led_shards(&self) -> usize {
+        led_shards(&self.leaderships)
+    }
+}
+
+fn led_shards(leaderships: &BTreeMap<ShardId, ShardLeadership>) -> usize {
+    leaderships.values().filter(|leadership| leadership.is_taken()).count()
 }
 
 #[async_trait]
@@ -55,7 +64,7 @@ impl Worker for Leader {
         let parts = LeaderParts { context, rules, random, terms };
         let pass = LeaderPass::new(parts, leaderships, &mut *pending, pace);
         let report = pass.run(now, *first).await;
-        LEADER_SHARDS.set(leaderships.values().filter(|leadership| leadership.is_taken()).count());
+        LEADER_SHARDS.set(led_shards(leaderships));
         let (is_vain, is_hinted) = (report.is_vain(), report.is_hinted);
         if let Some(error) = report.error {
             if is_vain {

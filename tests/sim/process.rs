@@ -62,9 +62,7 @@ pub struct Process {
     pub replicas: Vec<Replica>,
     shared: Arc<RecordedQueue>,
     outside: Outside,
-    /// `true` if that leader has taken over its shards.
-    pub has_led: bool,
-    /// Leaders that were replaced without knowing it.
+    /// Leaders that had taken over all shards and were replaced without knowing it.
     pub deposed_leaders: Vec<Leader>,
     pub tasks: Tasks,
     pub context: SchedulerContext,
@@ -218,7 +216,6 @@ impl Process {
             replicas,
             shared,
             outside: outside.clone(),
-            has_led: false,
             deposed_leaders: Vec::new(),
             tasks,
             context,
@@ -274,9 +271,9 @@ impl Process {
     pub fn elect(&mut self) {
         let leader = self.leader_in(Arc::new(SingleNode::new("successor", SHARDS)), "successor");
         let old = self.leader.replace(leader);
-        if std::mem::take(&mut self.has_led) {
-            self.deposed_leaders.extend(old);
-        }
+        // One that still has to take over a shard may do so later, and leads it then by right.
+        let is_complete = |old: &Leader| old.led_shards() == usize::from(SHARDS);
+        self.deposed_leaders.extend(old.filter(is_complete));
     }
 
     /// Crashes the process: it commits, queues and sends nothing more.

@@ -152,13 +152,7 @@ impl World {
             }
             self.process().deposed_leaders.push(deposed);
         }
-        let after = self.ticked().await;
-        let changed: Vec<_> = after.iter().filter(|now| !before.contains(now)).collect();
-        if after != before {
-            self.record_violation(format_args!(
-                "LEAD-1: a leader that was replaced has changed something: {changed:?}"
-            ));
-        }
+        self.expect_unchanged(&before).await;
         self.lead().await;
     }
 
@@ -170,6 +164,17 @@ impl World {
             state.push(format!("{:?}", self.skips(id).await));
         }
         state
+    }
+
+    /// LEAD-1: records a violation if something has ticked since `before`.
+    pub async fn expect_unchanged(&mut self, before: &[String]) {
+        let after = self.ticked().await;
+        if after != before {
+            let changed: Vec<_> = after.iter().filter(|now| !before.contains(now)).collect();
+            self.record_violation(format_args!(
+                "LEAD-1: a leader that was replaced has changed something: {changed:?}"
+            ));
+        }
     }
 
     /// Pushes tickets again: the newest ones, and random old ones.

@@ -173,9 +173,8 @@ impl World {
 
     /// Records the result of a leader's turn.
     pub fn record_lead_result(&mut self, ended: Result<(), RunError>) {
-        match ended {
-            Ok(()) => self.process().has_led = true,
-            Err(error) => self.note(format_args!("leader failed: {error}")),
+        if let Err(error) = ended {
+            self.note(format_args!("leader failed: {error}"));
         }
     }
 
