@@ -165,13 +165,18 @@ impl Drop for Server {
     }
 }
 
+/// Returns the lines of a log. A thread of the server writes it, so the last line may be incomplete;
+/// such a line is left out.
+pub fn complete_lines(log: &str) -> impl Iterator<Item = &str> {
+    log.split_inclusive('\n').filter(|line| line.ends_with('\n'))
+}
+
 impl Server {
     /// Returns the lines that the server has logged. An incomplete last line is left out.
     pub fn log(&self) -> Vec<Value> {
         let bytes = fs::read(&self.log).expect("a log");
         let text = String::from_utf8_lossy(&bytes);
-        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
+        complete_lines(&text).filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Waits until the server is ready.

@@ -99,7 +99,7 @@ impl Recorder {
 
     /// Returns the requests of one job.
     pub fn hits_of(&self, job: &str) -> Vec<Hit> {
-        self.hits().into_iter().filter(|hit| hit.job == job).collect()
+        self.shared.hits().iter().filter(|hit| hit.job == job).cloned().collect()
     }
 
     /// Returns the number of received requests.

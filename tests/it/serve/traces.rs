@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::world::{Replica, World};
 use crate::harness::certificates::Authority;
 use crate::harness::collector::{Collector, Received};
+use crate::harness::process::complete_lines;
 use crate::harness::target::Target;
 use crate::harness::wait::{until, within};
 
@@ -64,9 +65,8 @@ async fn failing_once() -> Target {
 async fn lines(replica: &Replica, job: &str, count: usize) -> Vec<Value> {
     until(&format!("the log has {count} lines about {job}"), async || {
         let log = replica.said();
-        // The last line may be incomplete.
-        let lines = log.split_inclusive('\n').filter(|line| line.ends_with('\n'));
-        let lines = lines.map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let lines =
+            complete_lines(&log).map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let of_job: Vec<_> = lines.filter(|line| line["job"] == job).collect();
         (of_job.len() >= count).then_some(of_job)
     })

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::harness::client::{ApiClient, Reply};
 use crate::harness::database::Database;
-use crate::harness::process::{binary, run_to_end};
+use crate::harness::process::{binary, complete_lines, run_to_end};
 use crate::harness::servers::shared;
 use crate::harness::wait::{until, within};
 
@@ -181,7 +181,8 @@ impl Replica {
     /// Returns the log line with the addresses of the listeners.
     fn started(&self) -> Option<Value> {
         let said = self.said();
-        let mut lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut lines =
+            complete_lines(&said).filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|line| line["message"] == "serving" || line["message"] == "working")
     }
 
