@@ -16,7 +16,7 @@ use crate::domain::Timestamp;
 /// step.
 ///
 /// Replicas that share a store share its time: the caller sets the offset from the monotonic clock
-/// ([`follow`](Self::follow)) and the moment until which it is trusted. From then on, changes of
+/// ([`sync`](Self::sync)) and the moment until which it is trusted. From then on, changes of
 /// the machine's wall clock have no effect.
 #[derive(Clone)]
 pub struct Clock(Arc<Source>);

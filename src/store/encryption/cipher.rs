@@ -91,7 +91,7 @@ impl SecretCipher {
         value
     }
 
-    /// Opens a value that [`cipher`](Self::seal) returned for the same row and column.
+    /// Opens a value that [`seal`](Self::seal) returned for the same row and column.
     ///
     /// # Errors
     /// Returns an error if the key is not configured, or the value is not the sealed one.
