@@ -28,8 +28,8 @@ use crate::store::SharedStore;
 use crate::telemetry::metrics;
 
 /// The maximum number of pages of unfinished jobs that are kept up to date by a stream. Each checks
-/// its session every 5 seconds, and its job is read every second; further pages ask for changes every
-/// 3 seconds.
+/// its session every 5 seconds, and its job is read every second; further pages ask for changes
+/// every 3 seconds.
 const JOB_STREAMS: usize = 500;
 /// The maximum number of these streams for the same account.
 const JOB_STREAMS_OF_ACCOUNT: usize = 20;

@@ -212,7 +212,8 @@ impl EventId {
         Self::new(at, fixed(&[b"event", &object, kind.as_bytes()]))
     }
 
-    /// Returns the id of the event at this position in a transaction: ids sort in the order of events.
+    /// Returns the id of the event at this position in a transaction: ids sort in the order of
+    /// events.
     pub fn at_position(self, position: usize) -> Self {
         Self(with_position(self.0, position))
     }
@@ -226,8 +227,8 @@ impl DeliveryId {
         Self::new(at, fixed(&[b"delivery", &event.to_bytes(), &channel]))
     }
 
-    /// Returns the id of the delivery at this position among those planned together: ids sort in the
-    /// order of sending.
+    /// Returns the id of the delivery at this position among those planned together: ids sort in
+    /// the order of sending.
     pub fn at_position(self, position: usize) -> Self {
         Self(with_position(self.0, position))
     }

@@ -114,7 +114,8 @@ impl AttemptRegistry {
         }
     }
 
-    /// Aborts all attempts, and those that are registered later. Returns how many of them had not finished.
+    /// Aborts all attempts, and those that are registered later. Returns how many of them had not
+    /// finished.
     pub(in crate::executor) fn abort_all(&self, why: Abort) -> usize {
         let mut attempts = self.attempts.lock();
         attempts.closed = Some(why);

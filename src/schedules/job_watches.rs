@@ -133,7 +133,8 @@ impl JobWatches {
         }
         let (sender, receiver) = watch::channel(shown.clone());
         senders.insert(key, sender.clone());
-        // A runtime that shuts down drops the reader at once, and the reader locks the senders then.
+        // A runtime that shuts down drops the reader at once, and the reader locks the senders
+        // then.
         drop(senders);
         let reader = JobReader { watched: self.0.clone(), key, sender };
         self.0.schedules.0.tasks.spawn(TaskKind::Watch, reader.run());

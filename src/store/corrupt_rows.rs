@@ -15,8 +15,8 @@ pub(in crate::store) struct ReadableRow<I, T> {
     pub(in crate::store) row: Result<T, String>,
 }
 
-/// Logs rows that cannot be read. Each row is logged once. When [`MAX_LOGGED`] rows are remembered, all
-/// are forgotten, so a row may be logged again.
+/// Logs rows that cannot be read. Each row is logged once. When [`MAX_LOGGED`] rows are remembered,
+/// all are forgotten, so a row may be logged again.
 #[derive(Default)]
 pub(in crate::store) struct CorruptRows(Mutex<HashSet<String>>);
 

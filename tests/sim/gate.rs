@@ -88,8 +88,8 @@ impl Gate {
         hold.wait_for(|hold| *hold == Hold::Waiting).await.expect("the gate is alive");
     }
 
-    /// Waits until a task has called the held operation. Returns the task's result if it ends without
-    /// the call. Returns also if the process dies.
+    /// Waits until a task has called the held operation. Returns the task's result if it ends
+    /// without the call. Returns also if the process dies.
     pub async fn reached_by<T>(&self, task: &mut JoinHandle<T>) -> Option<Result<T, JoinError>> {
         tokio::select! {
             () = self.reached() => None,

@@ -93,7 +93,8 @@ struct JobEvents {
     times: StreamTimes,
 }
 
-/// The times, on the monotonic clock, at which a stream does something although nothing has changed.
+/// The times, on the monotonic clock, at which a stream does something although nothing has
+/// changed.
 struct StreamTimes {
     ends_at: Duration,
     heartbeat_at: Duration,

@@ -76,8 +76,8 @@ impl JobFilters {
         self.status.is_some() || self.trigger.is_some() || !self.schedule.is_empty()
     }
 
-    /// Returns the address of the first page of the jobs of a schedule; of all schedules if the id is
-    /// empty.
+    /// Returns the address of the first page of the jobs of a schedule; of all schedules if the id
+    /// is empty.
     fn of_schedule(&self, dashboard: &DashboardParts, schedule: &str) -> String {
         let pairs = [
             ("status", self.status.map_or("", JobStatus::as_str)),

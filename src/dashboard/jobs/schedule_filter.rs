@@ -27,8 +27,8 @@ pub(super) struct FoundSchedules {
 }
 
 impl FoundSchedules {
-    /// Returns the schedule that is meant: the only one that was found, or the only one with exactly
-    /// this name.
+    /// Returns the schedule that is meant: the only one that was found, or the only one with
+    /// exactly this name.
     pub(super) fn meant(&self) -> Option<ScheduleId> {
         let is_named = |one: &&Schedule| one.name.eq_ignore_ascii_case(&self.text);
         let mut named = self.schedules.iter().filter(is_named);

@@ -1,5 +1,5 @@
-//! The load of the next 24 hours as a chart: the runs in each quarter of an hour. While the forecast
-//! is being computed, the page is shown without it, and asks for this part every second.
+//! The load of the next 24 hours as a chart: the runs in each quarter of an hour. While the
+//! forecast is being computed, the page is shown without it, and asks for this part every second.
 
 use std::sync::Arc;
 

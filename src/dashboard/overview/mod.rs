@@ -1,5 +1,6 @@
-//! The overview of an account: failing schedules, its jobs over time, the load of the next 24 hours,
-//! the last jobs and the next runs. The page of an account without schedules asks one question instead.
+//! The overview of an account: failing schedules, its jobs over time, the load of the next 24
+//! hours, the last jobs and the next runs. The page of an account without schedules asks one
+//! question instead.
 
 mod activity;
 mod activity_charts;

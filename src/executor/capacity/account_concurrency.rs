@@ -112,8 +112,8 @@ impl AccountConcurrency {
     }
 }
 
-/// Returns the part of a limit for the executor at `position` of `executors`. The parts add up to the
-/// limit, unless there are more executors than that.
+/// Returns the part of a limit for the executor at `position` of `executors`. The parts add up to
+/// the limit, unless there are more executors than that.
 fn part(limit: u64, position: usize, executors: usize) -> usize {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     (limit / executors + usize::from(position < limit % executors)).max(1)

@@ -47,8 +47,8 @@ impl SlotQueue {
         wanted >= MIN_JOBS_TO_WAIT && clock.monotonic() >= *self.resigned.lock()
     }
 
-    /// Waits for the turn of this leader, and then until there are slots for `wanted` jobs or for a batch
-    /// of them; for at most `timeout`. `Err` if other leaders had the turn all that time.
+    /// Waits for the turn of this leader, and then until there are slots for `wanted` jobs or for a
+    /// batch of them; for at most `timeout`. `Err` if other leaders had the turn all that time.
     pub(in crate::executor) async fn wait(
         &self,
         slots: &Slots,

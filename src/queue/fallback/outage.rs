@@ -83,8 +83,8 @@ impl Outage {
         self.state.lock().stale.iter().copied().collect()
     }
 
-    /// Returns the location of the shard's due index. During an outage it also marks the shared index
-    /// as stale, because that misses the caller's writes.
+    /// Returns the location of the shard's due index. During an outage it also marks the shared
+    /// index as stale, because that misses the caller's writes.
     pub(super) fn location(&self, shard: ShardId) -> IndexLocation {
         let mut state = self.state.lock();
         if state.is_on {

@@ -165,7 +165,8 @@ impl HintSender {
     }
 
     /// Keeps hints while the server is away; returns `true` if it does. The check and the keeping
-    /// are one step: a hint that is kept after `send_pending` has found none left would not be sent.
+    /// are one step: a hint that is kept after `send_pending` has found none left would not be
+    /// sent.
     fn keep_while_away(&self, shard: ShardId, changes: &ShardChanges) -> bool {
         let mut kept = self.kept.lock();
         if kept.is_away {

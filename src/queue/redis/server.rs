@@ -115,8 +115,8 @@ impl RedisPool {
     }
 }
 
-/// A connection that is lent for an operation. Several requests can run on it at once: they are sent
-/// in the order in which they are first polled, without waiting for each other's answers.
+/// A connection that is lent for an operation. Several requests can run on it at once: they are
+/// sent in the order in which they are first polled, without waiting for each other's answers.
 pub(super) struct LentConnection<'a> {
     pub(super) server: &'a RedisServer,
     operation: &'static str,

@@ -31,8 +31,8 @@ pub struct CommandRequest {
 }
 
 impl CommandRequest {
-    /// Creates a request without options. The program makes several URLs of one by the characters in
-    /// `pattern`.
+    /// Creates a request without options. The program makes several URLs of one by the characters
+    /// in `pattern`.
     pub fn new(pattern: &'static [char]) -> Self {
         Self { pattern, ..Self::default() }
     }

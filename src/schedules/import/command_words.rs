@@ -78,8 +78,8 @@ pub struct OptionReader {
     words: IntoIter<String>,
     /// A word of short options.
     cluster: String,
-    /// The position in `cluster` after the option that was read last. The rest has further options, or
-    /// its value.
+    /// The position in `cluster` after the option that was read last. The rest has further options,
+    /// or its value.
     read_to: usize,
     /// The value that follows a long option after an equals sign.
     attached: Option<String>,

@@ -35,7 +35,8 @@ pub struct DeletedAccount {
     pub gone_at: Option<Timestamp>,
 }
 
-/// The position of an account in the list of deleted accounts: the time of its deletion, and its id.
+/// The position of an account in the list of deleted accounts: the time of its deletion, and its
+/// id.
 pub type DeletedPosition = (Timestamp, AccountId);
 
 impl DeletedAccount {
@@ -74,7 +75,8 @@ pub struct StoredVersion {
     pub retired_at: Option<Timestamp>,
 }
 
-/// The position of a skip in the list of [`DeletionStore::skips_of`]: its first tick, and its number.
+/// The position of a skip in the list of [`DeletionStore::skips_of`]: its first tick, and its
+/// number.
 pub type SkipPosition = (Timestamp, i64);
 
 /// A skip, with its schedule and its position in the list.

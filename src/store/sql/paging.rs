@@ -13,8 +13,8 @@ use crate::store::SkipPage;
 pub(in crate::store) const JOBS_COUNTED: i64 = 10_000;
 
 /// Returns the number of all rows of a list if its page shows it, so that they need not be counted:
-/// the page ends with the last row, and begins after a number of rows. `found` is the number of rows
-/// on the page, and one more if other rows follow.
+/// the page ends with the last row, and begins after a number of rows. `found` is the number of
+/// rows on the page, and one more if other rows follow.
 pub(in crate::store) fn shown_total(
     is_after_row: bool,
     offset: u64,

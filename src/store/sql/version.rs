@@ -52,8 +52,8 @@ fn is_up_to_date(min_compatible: Option<i64>, applied: i64, supported: i64) -> R
     Ok(())
 }
 
-/// Returns what a store lacks for a binary that knows the migrations up to `supported`; `None` if it
-/// lacks nothing.
+/// Returns what a store lacks for a binary that knows the migrations up to `supported`; `None` if
+/// it lacks nothing.
 ///
 /// # Errors
 /// `Incompatible` if the store needs a newer binary.

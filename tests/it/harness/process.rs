@@ -165,8 +165,8 @@ impl Drop for Server {
     }
 }
 
-/// Returns the lines of a log. A thread of the server writes it, so the last line may be incomplete;
-/// such a line is left out.
+/// Returns the lines of a log. A thread of the server writes it, so the last line may be
+/// incomplete; such a line is left out.
 pub fn complete_lines(log: &str) -> impl Iterator<Item = &str> {
     log.split_inclusive('\n').filter(|line| line.ends_with('\n'))
 }

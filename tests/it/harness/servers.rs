@@ -24,7 +24,8 @@ const START: Duration = Duration::from_secs(60);
 /// Ends the test program with a message if the variable is not set.
 pub fn shared(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| {
-        // Hundreds of tests would fail with the same message, and the test runner would show it last.
+        // Hundreds of tests would fail with the same message, and the test runner would show it
+        // last.
         let message = format!(
             "\n{variable} is not set: these tests need servers. `tests/run` installs the servers and \
              runs all tests; `tests/servers cargo nextest run NAME` runs some.\n\n"

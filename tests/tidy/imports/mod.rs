@@ -42,8 +42,8 @@ fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 /// Finds the imports by which modules of the same parent depend on themselves. `edges` are the
-/// imports between such modules, with their locations. Each import that closes a circle is found once,
-/// with the shortest way back.
+/// imports between such modules, with their locations. Each import that closes a circle is found
+/// once, with the shortest way back.
 fn circles(edges: &BTreeMap<Edge, String>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut closed = BTreeSet::new();

@@ -2,9 +2,9 @@
 //! or all that match its filters.
 //!
 //! Invariants:
-//! - A request acts on at most [`step::MAX_SCHEDULES`] schedules. If more remain, its answer has a form
-//!   that continues the action; the script submits it. The form carries the position and the counts
-//!   along.
+//! - A request acts on at most [`step::MAX_SCHEDULES`] schedules. If more remain, its answer has a
+//!   form that continues the action; the script submits it. The form carries the position and the
+//!   counts along.
 //! - The filters are evaluated by the list's query while the action runs. So the action changes
 //!   exactly the schedules that match then, even if the confirmation page showed another number.
 //!

@@ -15,8 +15,8 @@ use crate::domain::{ScheduleId, Timestamp};
 use crate::schedules::{CommandError, ScheduleSwitch};
 use crate::store::{ScheduleQuery, ScheduleSort, SortField, SortValue};
 
-/// The maximum number of schedules of one request. Each is changed in a transaction of its own, with
-/// its entry in the audit log: a second or a few for all of them.
+/// The maximum number of schedules of one request. Each is changed in a transaction of its own,
+/// with its entry in the audit log: a second or a few for all of them.
 pub(super) const MAX_SCHEDULES: usize = 500;
 /// The number of schedules that are read at once.
 const READ: u32 = 100;
@@ -30,8 +30,8 @@ struct BulkStep<'a> {
     report: &'a mut BulkReport,
 }
 
-/// Changes at most [`MAX_SCHEDULES`] of the schedules, and counts them. Returns the schedules that remain,
-/// if there are any.
+/// Changes at most [`MAX_SCHEDULES`] of the schedules, and counts them. Returns the schedules that
+/// remain, if there are any.
 pub(super) async fn run(
     dashboard: &DashboardParts,
     visitor: &Visitor,

@@ -25,10 +25,11 @@ pub(in crate::store::postgres) enum LockManner {
     /// Otherwise the batch fails with
     /// [`Remedy::PassOver`](crate::store::sql::fault::Remedy::PassOver).
     Trusting,
-    /// Locks the rows that are free, reads them, and skips the others. So a commit of 500 jobs takes
-    /// 0.27 s instead of 0.007 s while one of its runs is held: one lock timeout and this second try
-    /// (`tests/servers cargo bench --bench store`). Halving the batch until the held run is alone
-    /// would wait for nine lock timeouts of 0.25 s.
+    /// Locks the rows that are free, reads them, and skips the others. So a commit of 500 jobs
+    /// takes
+    /// 0.27 s instead of 0.007 s while one of its runs is held: one lock timeout and this second
+    /// try (`tests/servers cargo bench --bench store`). Halving the batch until the held run is
+    /// alone would wait for nine lock timeouts of 0.25 s.
     Passing,
 }
 

@@ -34,8 +34,8 @@ const FREE_WAITING: &str = "
 /// The positions in a batch of the ends that have to wait for locked rows.
 pub(in crate::store::postgres) type BusyPositions = HashSet<usize>;
 
-/// Locks the rows of a batch that are free. Returns them, and the positions that have to wait for the
-/// others.
+/// Locks the rows of a batch that are free. Returns them, and the positions that have to wait for
+/// the others.
 pub(in crate::store::postgres) async fn lock_free(
     connection: &mut PgConnection,
     completions: &[Completion],
@@ -54,8 +54,8 @@ pub(in crate::store::postgres) async fn lock_free(
     Ok((rows, busy))
 }
 
-/// Locks the free ones of the held jobs that follow the ended ones. Returns the positions that have to
-/// wait for the others.
+/// Locks the free ones of the held jobs that follow the ended ones. Returns the positions that have
+/// to wait for the others.
 pub(in crate::store::postgres) async fn lock_followers(
     connection: &mut PgConnection,
     states: &[LockedState],

@@ -60,15 +60,15 @@ async fn a_held_hour_delays_no_end() {
     assert_eq!(rows().await, 1 + i64::from(inserts(last)), "the row that was held is free");
 }
 
-/// Returns `true` for one of a thousand jobs, by the last bytes of the id: the transaction that ends
-/// it inserts another row even if there is a free one.
+/// Returns `true` for one of a thousand jobs, by the last bytes of the id: the transaction that
+/// ends it inserts another row even if there is a free one.
 fn inserts(job: JobId) -> bool {
     let [.., a, b, c, d] = job.to_bytes();
     u32::from_be_bytes([a, b, c, d]) % 1_000_000 < 1_000
 }
 
-/// All versions of a row stay while a snapshot is open, and each commit would read them again. So one
-/// of a thousand commits begins another row, and later ones add to that.
+/// All versions of a row stay while a snapshot is open, and each commit would read them again. So
+/// one of a thousand commits begins another row, and later ones add to that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_replaced_before_they_have_many_versions() {
     let database = Database::migrated().await;

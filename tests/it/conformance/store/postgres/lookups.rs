@@ -16,7 +16,8 @@ async fn scans(other_session: &mut PgConnection, index: &str) -> i64 {
 }
 
 /// Runs come and go, so an analysis often finds the table empty. The planner then takes every index
-/// that has the column for equally cheap, although a scan of one without its first column reads all.
+/// that has the column for equally cheap, although a scan of one without its first column reads
+/// all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_is_found_by_its_key_although_the_table_seems_to_be_empty() {
     let database = Database::migrated().await;
