@@ -40,7 +40,7 @@ mod tests {
     fn a_folder_on_one_side_alone_is_found() {
         let tree = Tree::of(&[
             ("src/store/postgres/firing/mod.rs", ""),
-            ("src/store/postgres/open.rs", ""),
+            ("src/store/postgres/account_fence.rs", ""),
             ("src/store/sqlite/firing/mod.rs", ""),
             ("src/store/sqlite/claims/late.rs", ""),
         ]);

@@ -95,12 +95,13 @@
 //!
 //! The store works again as soon as the server does.
 
+mod account_fence;
 mod claims;
 mod commits;
 mod connection;
 mod firing;
 mod history;
-mod open;
+mod transfer;
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

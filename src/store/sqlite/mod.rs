@@ -31,6 +31,7 @@ mod history;
 mod query_plans;
 #[cfg(test)]
 mod temporary;
+mod transfer;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

@@ -1,7 +1,5 @@
 //! Health, the server's time, and the partitions of the next days.
 
-mod copy;
-mod fence;
 pub(super) mod lock_table;
 pub(super) mod partitions;
 pub(super) mod prune;

@@ -1,6 +1,5 @@
 //! Health, and the removal of old history.
 
-mod copy;
 pub(super) mod prune;
 
 use super::SqliteStore;

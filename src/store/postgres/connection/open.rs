@@ -8,8 +8,8 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use super::connection::options::{address, options};
-use super::connection::pool::{ACQUIRE, PostgresConnections};
+use super::options::{address, options};
+use super::pool::{ACQUIRE, PostgresConnections};
 use crate::runtime::Mutex;
 use crate::runtime::{Clock, Tasks};
 use crate::store::postgres::claims::definition_cache::DefinitionCache;
@@ -94,7 +94,7 @@ impl PostgresStore {
 
     /// Opens a connection without timeouts, for migrations. Reads the password file for this
     /// connection and for all later ones.
-    pub(super) async fn connect(&self) -> SqlResult<PgConnection> {
+    pub(in crate::store::postgres) async fn connect(&self) -> SqlResult<PgConnection> {
         for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.renew_password()?;
         }

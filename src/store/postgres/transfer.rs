@@ -9,8 +9,8 @@ use std::time::Duration;
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-use super::partitions::days_of;
 use crate::store::postgres::connection::others::no_other_session;
+use crate::store::postgres::history::partitions::days_of;
 use crate::store::postgres::{PostgresStore, failed_in};
 use crate::store::sql::access::WorkScope;
 use crate::store::sql::connection::Connection;
