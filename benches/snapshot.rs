@@ -19,7 +19,7 @@ use support::cluster::{self, Snapshot};
 use support::minute::wait_for_second;
 use support::numbers::median;
 use support::profile::print_profile;
-use support::rounds::{Round, Rounds, lifted_caps};
+use support::rounds::{RoundResult, Rounds, lifted_caps};
 use support::service::Service;
 use support::target::Target;
 
@@ -49,7 +49,7 @@ fn main() {
 /// Returns the median ratio to the bare loop, and the median of the 99th percentiles of the start
 /// lag in seconds.
 fn median_of(rounds: &Rounds) -> (f64, f64) {
-    let all: Vec<Round> = (0..ROUNDS).map(|_| rounds.run(|| ())).collect();
+    let all: Vec<RoundResult> = (0..ROUNDS).map(|_| rounds.run(|| ())).collect();
     let ratio = median(all.iter().map(|round| round.ratio).collect());
     let lag =
         median(all.iter().map(|round| round.lag).map(|lag: Duration| lag.as_secs_f64()).collect());

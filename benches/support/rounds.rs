@@ -27,7 +27,7 @@ pub struct Rounds {
 }
 
 /// The results of a round.
-pub struct Round {
+pub struct RoundResult {
     /// Jobs per second, as a ratio to the requests per second of the bare loop.
     pub ratio: f64,
     /// The 99th percentile of the start lag.
@@ -36,7 +36,7 @@ pub struct Round {
 
 impl Rounds {
     /// Measures the next minute. `begin` starts the work that runs concurrently with the jobs.
-    pub fn run(&self, begin: impl FnOnce()) -> Round {
+    pub fn run(&self, begin: impl FnOnce()) -> RoundResult {
         wait_for_second(48..52);
         let before = load::bare_loop_of(&self.target, self.in_flight);
         begin();
@@ -44,7 +44,7 @@ impl Rounds {
         let after = load::bare_loop_of(&self.target, self.in_flight);
         let ratio = rate / f64::midpoint(before, after);
         println!("         / {before:.0} and {after:.0} bare requests a second = {ratio:.3}");
-        Round { ratio, lag }
+        RoundResult { ratio, lag }
     }
 
     fn finished(&self) -> f64 {

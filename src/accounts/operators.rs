@@ -11,8 +11,8 @@ use crate::domain::user::EmailAddress;
 use crate::domain::{AccountId, AuditId, KeyId, Timestamp};
 use crate::runtime::{Clock, Random};
 use crate::store::{
-    Account, AccountUsage, AuditContext, AuditPage, AuditQuery, DeletedAccount, KeyCreated, NewKey,
-    Rotation, RotationResult, SharedStore, StoreError, WriteContext,
+    Account, AccountUsage, AuditContext, AuditPage, AuditQuery, DeletedAccount, KeyCreated,
+    KeyRotation, NewKey, RotationResult, SharedStore, StoreError, WriteContext,
 };
 
 /// The maximum length of the name of an account or a key, in characters.
@@ -259,7 +259,7 @@ impl Accounts {
         let now = self.clock.now();
         let new = ApiKey::new(KeyId::new(now, self.random.bits()), |bytes| self.random.fill(bytes));
         let (old_expires_at, digest) = (now.plus(overlap), new.digest());
-        let rotation = Rotation { old, old_expires_at, new: new.id(), digest };
+        let rotation = KeyRotation { old, old_expires_at, new: new.id(), digest };
         let write = self.write(known.account, author, now);
         match self.store.rotate_key(&write, &rotation).await? {
             RotationResult::Done => Ok(new),

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::authentication::{ReadAccess, account_gone};
 use super::openapi::Usual;
-use super::reply::Data;
+use super::reply::DataEnvelope;
 use super::{ApiError, SharedApi};
 use crate::accounts::{AccountOverview, RateLimits};
 use crate::domain::key::MAX_KEYS;
@@ -130,16 +130,16 @@ impl AccountRecord {
     path = "/v1/account",
     tag = "Account",
     responses(
-        (status = 200, description = "The account", body = Data<AccountRecord>),
+        (status = 200, description = "The account", body = DataEnvelope<AccountRecord>),
         Usual,
     ),
 )]
 pub(super) async fn get_account(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
-) -> Result<Data<AccountRecord>, ApiError> {
+) -> Result<DataEnvelope<AccountRecord>, ApiError> {
     let overview = api.accounts.overview(account).await?;
     let overview = overview.ok_or_else(account_gone)?;
     let rates = api.authenticator.rates(&overview.plan);
-    Ok(Data::of(AccountRecord::new(overview, rates)))
+    Ok(DataEnvelope::of(AccountRecord::new(overview, rates)))
 }

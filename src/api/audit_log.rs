@@ -8,7 +8,7 @@ use super::authentication::ReadAccess;
 use super::openapi::{BadQuery, Usual};
 use super::paging::PageSizes;
 use super::query::{Parameter, QueryParameters};
-use super::reply::Data;
+use super::reply::DataEnvelope;
 use super::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::audit::Action;
 use crate::domain::{AuditId, Timestamp};
@@ -95,7 +95,7 @@ pub(super) struct AuditLogQuery {
     tag = "Account",
     params(AuditLogQuery),
     responses(
-        (status = 200, description = "The page", body = Data<AuditLog>),
+        (status = 200, description = "The page", body = DataEnvelope<AuditLog>),
         BadQuery,
         Usual,
     ),
@@ -104,11 +104,14 @@ pub(super) async fn list_audit_log(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     QueryParameters(query): QueryParameters<AuditLogQuery>,
-) -> Result<Data<AuditLog>, ApiError> {
+) -> Result<DataEnvelope<AuditLog>, ApiError> {
     let AuditPage { entries, has_more } = api.accounts.audit_log(account, &check(query)?).await?;
     let last = entries.last().filter(|_| has_more);
     let next_cursor = last.map(|last| cursor::after_audit_entry(last.id));
-    Ok(Data::of(AuditLog { entries: entries.into_iter().map(Into::into).collect(), next_cursor }))
+    Ok(DataEnvelope::of(AuditLog {
+        entries: entries.into_iter().map(Into::into).collect(),
+        next_cursor,
+    }))
 }
 
 fn check(query: AuditLogQuery) -> Result<AuditQuery, FieldErrors> {

@@ -19,9 +19,9 @@ const KEY_HEADER: &str = "x-api-key";
 /// The codes and messages of a refusal. Bulk creation has its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusalWording {
-    /// For all other routes.
+    /// The wording of all other routes.
     Usual,
-    /// For bulk creation.
+    /// The wording of bulk creation.
     Bulk,
 }
 

@@ -126,7 +126,10 @@ async fn read(parts: &Parts, limit: usize) -> Result<Bytes, ApiError> {
 
 /// Reads a body and leaves a copy for the route. The outermost layer does not share the copy,
 /// because it may end before the route does.
-pub(super) async fn look(extensions: &mut Extensions, limit: usize) -> Result<Bytes, ApiError> {
+pub(super) async fn read_and_keep(
+    extensions: &mut Extensions,
+    limit: usize,
+) -> Result<Bytes, ApiError> {
     let bytes = take(extensions, limit).await?;
     if extensions.get::<UnreadBody>().is_some() {
         extensions.insert(UnreadBody::of(Body::from(bytes.clone())));

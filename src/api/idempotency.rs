@@ -51,7 +51,7 @@ pub(super) async fn answer(
         Ok(Some(key)) => IdempotencyKey::new(caller.account, "POST", path, key),
         Err(error) => return error.into_response(),
     };
-    let body = match body::look(request.extensions_mut(), limit).await {
+    let body = match body::read_and_keep(request.extensions_mut(), limit).await {
         Ok(body) => body,
         Err(error) => return error.into_response(),
     };

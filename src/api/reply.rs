@@ -8,19 +8,20 @@ use utoipa::ToSchema;
 
 /// `{"data": ..., "success": true}`.
 #[derive(Serialize, ToSchema)]
-pub struct Data<T> {
+#[schema(as = Data)]
+pub struct DataEnvelope<T> {
     data: T,
     success: bool,
 }
 
-impl<T> Data<T> {
+impl<T> DataEnvelope<T> {
     /// Wraps `data` in the envelope.
     pub fn of(data: T) -> Self {
         Self { data, success: true }
     }
 }
 
-impl<T: Serialize> IntoResponse for Data<T> {
+impl<T: Serialize> IntoResponse for DataEnvelope<T> {
     fn into_response(self) -> Response {
         json(StatusCode::OK, &self)
     }

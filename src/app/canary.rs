@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::operations::canary::{
     Arrival, Arrivals, Canary, CanaryParts, CanarySuspender, HOSTS, PATH, account, arrivals,
 };
-use crate::outbound::{Exception, OutboundSettings};
+use crate::outbound::{EgressException, OutboundSettings};
 use crate::runtime::{Random, TaskKind, Tasks};
 use crate::scheduler::SchedulerContext;
 
@@ -45,7 +45,7 @@ impl CanaryStart {
     /// guard.
     pub(super) fn outbound(&self, config: &Config) -> OutboundSettings {
         let exception =
-            Exception { account: account(), hosts: HOSTS, path: PATH, address: self.address };
+            EgressException { account: account(), hosts: HOSTS, path: PATH, address: self.address };
         let exception = self.requests.is_some().then_some(exception);
         OutboundSettings { exception, ..config.outbound.clone() }
     }

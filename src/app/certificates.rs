@@ -57,7 +57,7 @@ impl Certificates {
         if let Some(pem) = config.mail.as_ref().and_then(|mail| mail.ca_certificates.as_ref()) {
             keep("mail.ca_file", CertificateUse::Mail, pem.as_bytes());
         }
-        if let ClusterMode::Cluster(shared) = &config.peers {
+        if let ClusterMode::Cluster(shared) = &config.cluster_mode {
             if let Some(pem) = shared.queue.authorities() {
                 keep("queue.ca_file", CertificateUse::Queue, pem);
             }

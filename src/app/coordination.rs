@@ -13,7 +13,7 @@ use crate::cluster::etcd::{EtcdCluster, EtcdSettings};
 use crate::cluster::single::SingleNode;
 use crate::config::{ClusterMode, Config, SharedServers};
 use crate::inspection::PeerServers;
-use crate::operations::{Readiness, Serving};
+use crate::operations::{Readiness, ReadinessSources};
 use crate::queue::SharedQueue;
 use crate::queue::fallback::FallbackQueue;
 use crate::queue::memory::MemoryQueue;
@@ -61,7 +61,7 @@ impl SharedConnections {
 /// installation.
 pub(super) fn peer_servers(config: &Config, context: &SchedulerContext) -> Option<PeerServers> {
     let (queue, cluster) = (context.queue.clone(), context.cluster.clone());
-    matches!(config.peers, ClusterMode::Cluster(_)).then_some(PeerServers { queue, cluster })
+    matches!(config.cluster_mode, ClusterMode::Cluster(_)).then_some(PeerServers { queue, cluster })
 }
 
 /// Connects to the queue and joins the cluster. The servers need not be reachable yet.
@@ -73,7 +73,7 @@ pub(super) fn join(
     tasks: &Tasks,
 ) -> Result<SharedConnections, StartError> {
     let replica = name(random);
-    let ClusterMode::Cluster(shared) = &config.peers else {
+    let ClusterMode::Cluster(shared) = &config.cluster_mode else {
         let cluster = Arc::new(SingleNode::new(replica.clone(), ready.shards));
         let queue = Measured::new(Arc::new(MemoryQueue::new()), clock.clone());
         return Ok(SharedConnections { queue: Arc::new(queue), cluster, replica });
@@ -112,9 +112,9 @@ pub(super) fn wait_for(
     tasks: &Tasks,
 ) {
     let (store, cluster) = (context.store.clone(), context.cluster.clone());
-    let alone = matches!(config.peers, ClusterMode::Alone);
+    let alone = matches!(config.cluster_mode, ClusterMode::Alone);
     let queue = (!alone).then(|| context.queue.clone());
-    let serving = Serving { store, queue, cluster, replica: context.replica.clone() };
+    let serving = ReadinessSources { store, queue, cluster, replica: context.replica.clone() };
     if alone {
         return readiness.serving(serving);
     }

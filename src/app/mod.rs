@@ -85,14 +85,14 @@ pub struct App {
     grace: Duration,
     readiness: Arc<Readiness>,
     cluster: SharedCluster,
-    /// Absent without a cluster.
+    /// The lease in the store; absent without a cluster.
     lease: Option<StoreLease>,
-    /// Absent without the role `executor`.
+    /// The executor; absent without its role.
     executor: Option<Executor>,
     store: OpenStore,
     /// Held until everything has stopped.
     _lock: Option<ServerLock>,
-    /// Absent without the role `api`.
+    /// The public address; absent without the role `api`.
     public: Option<SocketAddr>,
     operations: SocketAddr,
     commands: Commands,

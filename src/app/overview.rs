@@ -1,7 +1,7 @@
 //! The state of the cluster, read directly from its servers instead of from a replica.
 
 use super::stores::OpenStore;
-use crate::cluster::etcd::look;
+use crate::cluster::etcd::inspect;
 use crate::config::{ClusterMode, Config};
 use crate::domain::Timestamp;
 use crate::inspection::{ServersOverview, StoreState};
@@ -18,14 +18,14 @@ pub async fn overview(config: &Config, clock: &Clock) -> ServersOverview {
         store.close().await;
         told
     };
-    let peers = async {
-        let ClusterMode::Cluster(shared) = &config.peers else { return (None, None) };
+    let servers = async {
+        let ClusterMode::Cluster(shared) = &config.cluster_mode else { return (None, None) };
         let (queue, cluster) =
-            tokio::join!(redis::ask(&shared.queue, clock.clone()), look(&shared.cluster, clock));
+            tokio::join!(redis::ask(&shared.queue, clock.clone()), inspect(&shared.cluster, clock));
         let queue = queue.map_err(|error| error.to_string());
         (Some(queue), Some(cluster.map_err(|error| error.to_string())))
     };
-    let (store, (queue, cluster)) = tokio::join!(store, peers);
+    let (store, (queue, cluster)) = tokio::join!(store, servers);
     let now = store.as_ref().map_or_else(|_| clock.now(), |(now, _)| *now);
     ServersOverview { now, store: store.map(|(_, state)| state), queue, cluster }
 }

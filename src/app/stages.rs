@@ -56,7 +56,7 @@ pub(super) async fn rescue_jobs(
     if !config.roles.scheduler && !config.roles.executor {
         return Ok(());
     }
-    let alone = matches!(config.peers, ClusterMode::Alone);
+    let alone = matches!(config.cluster_mode, ClusterMode::Alone);
     let retry = config.executor.retry;
     let mut rescuer = JobRescuer::new(context.clone(), retry, random.clone(), alone);
     while alone
@@ -123,7 +123,7 @@ impl Stages<'_> {
             public_url: config.users.public_url.clone(),
             hint: alerts,
         };
-        let alone = matches!(config.peers, ClusterMode::Alone);
+        let alone = matches!(config.cluster_mode, ClusterMode::Alone);
         Notifier::new(config.notify.clone(), parts, alone, tasks).start(tasks);
     }
 }

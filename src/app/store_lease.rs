@@ -26,7 +26,7 @@ impl StoreLease {
         context: &SchedulerContext,
         tasks: &Tasks,
     ) -> Option<Self> {
-        let ClusterMode::Cluster(_) = config.peers else { return None };
+        let ClusterMode::Cluster(_) = config.cluster_mode else { return None };
         let (lease_time, leads) = (config.executor.claim_time, config.roles.scheduler);
         let replacer = LeaderReplacer::new(context.clone(), lease_time, leads);
         let renewals = stages::run(tasks, TaskKind::Upkeep, context, Arc::default(), replacer);

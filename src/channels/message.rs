@@ -4,7 +4,7 @@
 //! All text here is clean (no control characters, one line where one line is expected) and short,
 //! but not escaped: each channel escapes it for its own format.
 
-use super::span::{local, span, utc};
+use super::durations::{local, span, utc};
 use super::text::{block, cut, one_line};
 use crate::domain::Timestamp;
 use crate::domain::alert::AlertKind;

@@ -22,12 +22,12 @@
 mod chat_url;
 mod contract;
 mod discord;
+mod durations;
 pub mod email;
 mod fields;
 mod message;
 mod provider;
 mod slack;
-mod span;
 mod telegram;
 mod text;
 mod webhook;

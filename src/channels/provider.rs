@@ -21,7 +21,7 @@ use crate::runtime::Clock;
 
 /// The maximum length of a quoted response in a message, in characters.
 const MAX_QUOTE: usize = 200;
-/// The minimum length of a URL path segment that is treated as a token.
+/// The minimum length of a URL path segment that is treated as a token, in bytes.
 const TOKEN_LENGTH: usize = 16;
 
 /// A provider as it appears in messages to users.

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::deletion::{self, DeletionArgs};
-use super::duration::parse_span;
+use super::duration::parse_duration;
 use super::export::{self, ExportArgs};
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
@@ -104,7 +104,7 @@ pub enum KeyCommand {
         #[arg(value_name = "KEY_ID", value_parser = key_id)]
         id: KeyId,
         /// The time for which both keys work, such as 24h or 15m
-        #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
+        #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_duration)]
         overlap: Duration,
         #[command(flatten)]
         settings: SettingArgs<StoreOnly>,
@@ -132,7 +132,7 @@ pub struct NewKeyArgs {
     #[arg(long, default_value = "write", value_parser = scopes())]
     scope: Scope,
     /// The lifetime of the key, such as 30d, 12h, 15m or 90s [default: unlimited]
-    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration)]
     expires_in: Option<Duration>,
     #[command(flatten)]
     settings: SettingArgs<StoreOnly>,

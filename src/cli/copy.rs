@@ -29,12 +29,12 @@ pub(super) async fn run(args: &CopyArgs) -> Result<(), CliError> {
     warn(&to.warnings);
     let (from, to) = (from.config, to.config);
     let (clock, random) = (Clock::system(), Random::system());
-    let mut meter = ProgressDisplay::new(clock.clone());
+    let mut display = ProgressDisplay::new(clock.clone());
     let copied = copy(&from, &to, &clock, &random, |progress| {
-        meter.show(progress.table.name(), progress.done, progress.total);
+        display.show(progress.table.name(), progress.done, progress.total);
     })
     .await;
-    meter.clear();
+    display.clear();
     let CopyResult { tables, source_ticks, target_ticks } = copied.map_err(CliError::failed)?;
     output::print(&summary(&tables))?;
     let differing = tables.iter().filter(|table| table.source != table.target);

@@ -83,7 +83,7 @@ fn ask(account: &Account) -> Result<(), CliError> {
 /// Waits until no rows are left. Returns the total number of rows.
 async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
     let clock = Clock::system();
-    let mut meter = ProgressDisplay::new(clock.clone());
+    let mut progress = ProgressDisplay::new(clock.clone());
     let left = async || {
         accounts.rows_left(account).await.map_err(|error| {
             let name = &account.name;
@@ -100,7 +100,7 @@ async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
         // The total can grow: the count is capped, and work that was under way may still write
         // rows.
         total = total.max(now);
-        meter.show("removing", total - now, total);
+        progress.show("removing", total - now, total);
         if still_since.is_some_and(|since| clock.monotonic() - since >= NO_PROGRESS_WARNING_AFTER) {
             output::complain(
                 "nothing is being removed: no server seems to run. The removal continues as soon \
@@ -114,7 +114,7 @@ async fn wait(accounts: &Accounts, account: &Account) -> Result<u64, CliError> {
             still_since = Some(clock.monotonic());
         }
     }
-    meter.clear();
+    progress.clear();
     Ok(total)
 }
 

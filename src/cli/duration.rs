@@ -6,7 +6,7 @@ use std::time::Duration;
 const MAX_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 
 /// Parses a whole number followed by s, m, h or d.
-pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let unit = match unit {
@@ -31,10 +31,10 @@ mod tests {
     #[test]
     fn spans() {
         for (text, seconds) in [("90s", 90), ("15m", 900), ("12h", 43_200), ("30d", 2_592_000)] {
-            assert_eq!(parse_span(text), Ok(Duration::from_secs(seconds)));
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)));
         }
         for wrong in ["", "30", "d", "0d", "-1d", "1.5h", "1w", "1 d", "1dd", "99999999999d"] {
-            assert!(parse_span(wrong).is_err(), "{wrong}");
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Shared by the commands on accounts, keys and users: access to the store, and the identity of the
-//! operator for the audit log.
+//! Access to the store, and the operator's identity for the audit log, for the commands on
+//! accounts, keys and users.
 
 use std::os::unix::fs::MetadataExt;
 

@@ -82,9 +82,9 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
             AuditContext { now, author: operator(), entry: AuditId::new(now, bits) };
         store.enter_rotation(&audit_context).await.map_err(CliError::failed)?;
     }
-    let mut meter = ProgressDisplay::new(clock);
-    let done = reseal(&store, total, &mut meter).await;
-    meter.clear();
+    let mut progress = ProgressDisplay::new(clock);
+    let done = reseal(&store, total, &mut progress).await;
+    progress.clear();
     let done = done?;
     let forgotten = store.forget_keys(abandon).await.map_err(CliError::failed)?;
     let left = store.key_proofs().await.map_err(CliError::failed)?;
@@ -113,13 +113,13 @@ async fn rotate(sources: &Sources, abandon: bool) -> Result<(), CliError> {
 async fn reseal(
     store: &SharedStore,
     total: u64,
-    meter: &mut ProgressDisplay,
+    progress: &mut ProgressDisplay,
 ) -> Result<ResealResult, CliError> {
     let mut done = ResealResult::default();
     for table in SealedTable::ALL {
         let mut after = [0; 16];
         loop {
-            meter.show(table.name(), done.sealed + done.lost(), total);
+            progress.show(table.name(), done.sealed + done.lost(), total);
             let resealed = store.reseal(table, after, ROWS).await.map_err(CliError::failed)?;
             done.sealed += resealed.sealed;
             for account in resealed.unreadable {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::duration::parse_span;
+use super::duration::parse_duration;
 use super::operator::{accounts, operator, refused};
 use super::settings::{SettingArgs, StoreOnly};
 use super::{CliError, output};
@@ -27,7 +27,7 @@ pub enum SigningCommand {
         #[command(flatten)]
         account: OfAccount,
         /// The time for which the old secret signs too, such as 24h or 15m
-        #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_span)]
+        #[arg(long, value_name = "SPAN", default_value = "24h", value_parser = parse_duration)]
         overlap: Duration,
     },
 }

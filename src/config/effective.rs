@@ -18,10 +18,10 @@ impl LoadedConfig {
     pub(super) fn check(config: Config, reader: SettingsReader) -> Result<Self, ConfigErrors> {
         let commented = commented(&reader);
         let gathered = reader.finish();
-        if gathered.mistakes.is_empty() {
+        if gathered.errors.is_empty() {
             Ok(Self { config, warnings: gathered.warnings, commented })
         } else {
-            Err(ConfigErrors(gathered.mistakes))
+            Err(ConfigErrors(gathered.errors))
         }
     }
 

@@ -70,7 +70,7 @@ pub struct Config {
     /// The settings of the store.
     pub store: StoreChoice,
     /// The other replicas of the cluster, if this process belongs to one.
-    pub peers: ClusterMode,
+    pub cluster_mode: ClusterMode,
     /// The number of shards with which a new store is set up.
     pub shards: u16,
     /// Makes `serve` apply the store's migrations.
@@ -140,12 +140,12 @@ fn load_for(sources: &Sources, whole: bool) -> Result<LoadedConfig, ConfigErrors
 fn read(reader: &mut SettingsReader, whole: bool) -> Config {
     let data_dir = reader.read("data_dir", directory);
     let (http, ops) = listeners::read(reader);
-    let before = reader.mistakes();
-    let stores::StoreSettings { store, peers, shards, migrate } =
+    let before = reader.error_count();
+    let stores::StoreSettings { store, cluster_mode, shards, migrate } =
         stores::read(reader, &data_dir, whole);
     let roles = read_roles(reader);
     // A single process has no other replica that could run the missing roles.
-    let alone = matches!(peers, ClusterMode::Alone) && reader.mistakes() == before;
+    let alone = matches!(cluster_mode, ClusterMode::Alone) && reader.error_count() == before;
     let enough = roles.api && roles.scheduler && roles.executor;
     if whole && alone && !enough {
         let why = "must include api, scheduler and executor in a single process (single:)";
@@ -173,7 +173,7 @@ fn read(reader: &mut SettingsReader, whole: bool) -> Config {
         ops,
         canary: reader.read("canary.enabled", flag),
         store,
-        peers,
+        cluster_mode,
         shards,
         migrate,
         executor: execution::read_executor(reader),

@@ -13,9 +13,9 @@ const SCOPE: &str = "openid";
 
 /// Reads the settings of the provider. Returns `None` if none is configured.
 pub(super) fn read(reader: &mut SettingsReader, public_url: Option<&str>) -> Option<OidcSettings> {
-    let before = reader.mistakes();
+    let before = reader.error_count();
     let issuer = reader.read("oidc.issuer", issuer);
-    let is_valid = reader.mistakes() == before;
+    let is_valid = reader.error_count() == before;
     let settings = OidcSettings {
         client_id: reader.read("oidc.client_id", text),
         client_secret: reader.read("oidc.client_secret", text),

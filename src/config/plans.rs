@@ -26,7 +26,7 @@ const LIMITS: &[&str] = &[
     "requests_per_hour",
 ];
 
-/// The maximum length of a plan's name.
+/// The maximum length of a plan's name, in characters.
 const MAX_NAME: usize = 40;
 
 pub(super) fn read(reader: &mut SettingsReader) -> Plans {

@@ -85,7 +85,7 @@ impl SettingsReader {
             Some(origin) => format!(" ({origin})"),
             None => String::new(),
         };
-        self.gathered.mistakes.push(ConfigError::new(&format!("{key} = {shown}{origin}"), why));
+        self.gathered.errors.push(ConfigError::new(&format!("{key} = {shown}{origin}"), why));
     }
 
     /// Records a warning about the value of `key`.
@@ -96,7 +96,7 @@ impl SettingsReader {
 
     /// Records a mistake about `name`, which is not in the list of settings.
     pub(super) fn wrong(&mut self, name: &str, why: &str) {
-        self.gathered.mistakes.push(ConfigError::new(name, why));
+        self.gathered.errors.push(ConfigError::new(name, why));
     }
 
     /// Returns the tables of a section whose table names the operator chooses, with their names.
@@ -108,8 +108,8 @@ impl SettingsReader {
     }
 
     /// Returns the number of mistakes recorded so far.
-    pub(super) fn mistakes(&self) -> usize {
-        self.gathered.mistakes.len()
+    pub(super) fn error_count(&self) -> usize {
+        self.gathered.errors.len()
     }
 
     /// Returns the value of `key` as it was given.

@@ -97,7 +97,7 @@ pub(super) struct MergedValues {
     /// The path of the configuration file, if there is one.
     pub file: Option<PathBuf>,
     /// The mistakes in the sources. Invalid values are added later, when they are read.
-    pub mistakes: Vec<ConfigError>,
+    pub errors: Vec<ConfigError>,
     /// Warnings for the operator about things that are not mistakes.
     pub warnings: Vec<String>,
 }
@@ -116,7 +116,7 @@ pub(super) fn gather(sources: &Sources) -> MergedValues {
     let mut gathered = MergedValues {
         figment: defaults(),
         file: sources.file.clone(),
-        mistakes: Vec::new(),
+        errors: Vec::new(),
         warnings: Vec::new(),
     };
     if sources.dev {
@@ -129,7 +129,7 @@ pub(super) fn gather(sources: &Sources) -> MergedValues {
                 gathered.find_unknown_keys(&values);
                 gathered.merge(SourceLayer { origin: SourceKind::File, values });
             }
-            Err(mistake) => gathered.mistakes.push(mistake),
+            Err(mistake) => gathered.errors.push(mistake),
         }
     }
     gathered.merge(SourceLayer { origin: SourceKind::Environment, values: nested(environment) });
@@ -158,7 +158,7 @@ impl MergedValues {
             } else if let Some(setting) = settings().iter().find(|known| known.variable == name) {
                 match value.to_str() {
                     Some(value) => drop(found.insert(setting.key, value.to_owned())),
-                    None => self.mistakes.push(ConfigError::new(&name, "must be text in UTF-8")),
+                    None => self.errors.push(ConfigError::new(&name, "must be text in UTF-8")),
                 }
             } else {
                 let known = settings().iter().map(|known| known.variable.as_str());
@@ -177,7 +177,7 @@ impl MergedValues {
             let known = settings().iter().map(|setting| setting.key);
             if !known.clone().any(|known| known == key) {
                 let hint = similar(&key, known);
-                self.mistakes.push(ConfigError::new(&key, &format!("is not a setting{hint}")));
+                self.errors.push(ConfigError::new(&key, &format!("is not a setting{hint}")));
             }
         }
     }

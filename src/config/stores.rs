@@ -49,7 +49,7 @@ impl fmt::Display for StoreChoice {
 /// The other replicas that this process works with.
 #[derive(Clone, Debug)]
 pub enum ClusterMode {
-    /// There are none: queue and cluster are inside this process.
+    /// This process works alone: queue and cluster are in its memory.
     Alone,
     /// The replicas share a queue and find each other through etcd.
     Cluster(Box<SharedServers>),
@@ -69,7 +69,7 @@ pub struct SharedServers {
 /// The settings of the store and of the other replicas.
 pub(super) struct StoreSettings {
     pub(super) store: StoreChoice,
-    pub(super) peers: ClusterMode,
+    pub(super) cluster_mode: ClusterMode,
     pub(super) shards: u16,
     pub(super) migrate: bool,
 }
@@ -77,7 +77,7 @@ pub(super) struct StoreSettings {
 /// Reads the settings of the three contracts. They must be consistent with each other only if
 /// `whole` is set.
 pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) -> StoreSettings {
-    let before = reader.mistakes();
+    let before = reader.error_count();
     let store = read_store(reader, data_dir);
     let queue = read_queue(reader);
     let cluster = read_cluster(reader);
@@ -85,10 +85,10 @@ pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) ->
     let shards: u16 = reader.read("cluster.shards", number(0..=1_024));
     let migrate = reader.read("store.migrate", flag);
     // Settings that could not be read are already recorded as mistakes.
-    if whole && reader.mistakes() == before {
+    if whole && reader.error_count() == before {
         check_mix(reader, &store, queue.is_some(), cluster.is_some());
     }
-    let (peers, usual) = match (queue, cluster) {
+    let (cluster_mode, usual) = match (queue, cluster) {
         (Some(queue), Some(cluster)) => (
             ClusterMode::Cluster(Box::new(SharedServers { queue, cluster, lease_time })),
             SHARDS_SHARED,
@@ -98,7 +98,7 @@ pub(super) fn read(reader: &mut SettingsReader, data_dir: &Path, whole: bool) ->
         _ => (ClusterMode::Alone, SHARDS_ALONE),
     };
     let shards = if shards == 0 { usual } else { shards };
-    StoreSettings { store, peers, shards, migrate }
+    StoreSettings { store, cluster_mode, shards, migrate }
 }
 
 /// Checks that everything is inside one process, or that everything is shared.

@@ -31,7 +31,7 @@ fn the_defaults_are_valid_and_shown_as_they_are_written() {
     let config = loaded.config;
     let StoreChoice::Sqlite(store) = config.store else { panic!("another") };
     assert_eq!(store.path, Path::new("punctual-data/punctual.db"));
-    assert!(matches!(config.peers, ClusterMode::Alone));
+    assert!(matches!(config.cluster_mode, ClusterMode::Alone));
     assert_eq!(config.shards, 1);
     assert_eq!(config.http.limits, crate::runtime::ServeLimits::default());
     assert_eq!(config.executor.retry.base, Duration::from_secs(2));
@@ -167,7 +167,7 @@ fn a_cluster_needs_all_three_servers_and_any_role() {
     let config = load(&sources(&all, &[])).expect("valid").config;
     assert!(matches!(config.store, StoreChoice::Postgres(_)));
     assert_eq!(config.store.to_string(), "postgres://me:***@db/punctual");
-    assert!(matches!(config.peers, ClusterMode::Cluster(_)));
+    assert!(matches!(config.cluster_mode, ClusterMode::Cluster(_)));
     assert_eq!(config.shards, 64);
     for (some, odd) in [
         (vec![store], "store.url = \"postgres://me:***@db/punctual\""),

@@ -18,8 +18,8 @@ pub(super) async fn addresses(
     Ok(members.iter().map(|one| (one.user.to_string(), one.email.to_string())).collect())
 }
 
-/// Returns the names of these actors: the addresses of members, and such as `key deploy`. The keys
-/// are read only if one of the actors is a key.
+/// Returns the names of these actors: the addresses of members, and names such as `key deploy`.
+/// The keys are read only if one of the actors is a key.
 pub(super) async fn actors<'a>(
     dashboard: &Dashboard,
     visitor: &Visitor,

@@ -12,8 +12,8 @@ pub(super) enum Column<'a> {
     WideNumber(&'a str),
 }
 
-/// Renders a table, which scrolls sideways where it is too wide. Screen readers tell the caption; it
-/// is empty if a heading above says the same.
+/// Renders a table, which scrolls sideways where it is too wide. Screen readers read the caption
+/// aloud; it is empty if a heading above says the same.
 pub(super) fn render(caption: &str, columns: &[Column<'_>], rows: &Markup) -> Markup {
     framed("scroll", (caption, columns), rows)
 }

@@ -45,13 +45,13 @@ pub struct Failure {
 /// The duration of each phase of an attempt, in milliseconds; absent phases did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// Resolving the host's name.
+    /// The time to resolve the host's name.
     pub dns_ms: Option<u32>,
-    /// Connecting, TLS included; absent on a reused connection.
+    /// The time to connect, including TLS; absent on a reused connection.
     pub connect_ms: Option<u32>,
-    /// From the request being sent to the response's headers.
+    /// The time from sending the request to the response's headers.
     pub first_byte_ms: Option<u32>,
-    /// Reading the response's body.
+    /// The time to read the response's body.
     pub body_ms: Option<u32>,
 }
 

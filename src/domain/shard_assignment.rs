@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 /// This is rendezvous hashing with a bound: each shard goes to the member that ranks highest for it
 /// among those with fewer shards than the even share, rounded up. So no member has more than that
 /// share, and few shards move when a member joins or leaves.
-pub fn owners(members: &[&str], shards: u16) -> Vec<usize> {
+pub fn assign_shards(members: &[&str], shards: u16) -> Vec<usize> {
     if members.is_empty() {
         return Vec::new();
     }
@@ -43,7 +43,7 @@ mod tests {
     fn parts_are_even() {
         for count in 1..=NAMES.len() {
             for shards in [1, 2, 5, 64, 1_024] {
-                let owners = owners(&NAMES[..count], shards);
+                let owners = assign_shards(&NAMES[..count], shards);
                 let part = |position| owners.iter().filter(|owner| **owner == position).count();
                 let most = usize::from(shards).div_ceil(count);
                 assert!(
@@ -52,13 +52,13 @@ mod tests {
                 );
             }
         }
-        assert!(owners(&[], 5).is_empty());
+        assert!(assign_shards(&[], 5).is_empty());
     }
 
     #[test]
     fn the_order_of_members_does_not_matter() {
         let name = |members: &[&'static str]| -> Vec<_> {
-            owners(members, 64).into_iter().map(|owner| members[owner]).collect()
+            assign_shards(members, 64).into_iter().map(|owner| members[owner]).collect()
         };
         assert_eq!(name(&["a", "b", "c"]), name(&["c", "a", "b"]));
     }
@@ -66,7 +66,8 @@ mod tests {
     #[test]
     fn few_shards_move() {
         for count in 1..NAMES.len() {
-            let (before, after) = (owners(&NAMES[..count], 1_024), owners(&NAMES[..=count], 1_024));
+            let (before, after) =
+                (assign_shards(&NAMES[..count], 1_024), assign_shards(&NAMES[..=count], 1_024));
             let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
             let needed = 1_024 / (count + 1);
             assert!(moved <= needed * 3 / 2, "{moved} moved for {needed} when one joined {count}");

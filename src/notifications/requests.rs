@@ -61,8 +61,8 @@ pub struct SecretRotation {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub secret: Field<String>,
-    /// The time for which the old secret signs in addition to the new one; 86400 by default,
-    /// clamped to 0 to 604800.
+    /// The time for which the old secret signs in addition to the new one, in seconds; 86,400 by
+    /// default, clamped to 0 to 604,800.
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub overlap_seconds: Field<i64>,

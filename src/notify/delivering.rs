@@ -16,7 +16,7 @@ use crate::store::{ClaimedDelivery, TryEnd, TryOutcome};
 use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult};
 
 /// A claimed delivery. It counts as a try under way through `ongoing`.
-pub(super) struct Delivering {
+pub(super) struct DeliveryTask {
     pub(super) shared: Arc<NotifierShared>,
     pub(super) claimed: ClaimedDelivery,
     /// The instant before the claim was requested, on the monotonic clock.
@@ -30,7 +30,7 @@ pub(super) struct FinishedTry {
     pub(super) ongoing: OngoingTry,
 }
 
-impl Delivering {
+impl DeliveryTask {
     /// Sends the alert and passes the result to the recorder.
     pub(super) async fn run(self, ends: mpsc::Sender<FinishedTry>) {
         let started_at = self.shared.clock.now();

@@ -44,7 +44,7 @@ use crate::store::{ExecutorId, SharedStore};
 
 use ongoing_tries::{OngoingTries, TryLimits};
 use recorder::Recorder;
-use relaying::Relaying;
+use relaying::EventRelay;
 
 /// The settings of the notifier.
 #[derive(Clone, Debug)]
@@ -128,7 +128,7 @@ const WAITING_ENDS: usize = 1_024;
 /// Relays events and delivers alerts. One run is one pass of its loop.
 pub struct Notifier {
     shared: Arc<NotifierShared>,
-    relaying: Relaying,
+    relaying: EventRelay,
 }
 
 impl Notifier {
@@ -157,7 +157,7 @@ impl Notifier {
         let (ends, waiting) = mpsc::channel(WAITING_ENDS);
         let recorder = Recorder::new(shared.clone(), waiting);
         tasks.spawn(TaskKind::Recorder, recorder.run());
-        let relaying = Relaying::new(shared.clone(), ends, tasks.clone(), alone);
+        let relaying = EventRelay::new(shared.clone(), ends, tasks.clone(), alone);
         Self { shared, relaying }
     }
 

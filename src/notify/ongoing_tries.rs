@@ -11,13 +11,13 @@ use crate::runtime::{Mutex, count_down};
 /// The maximum numbers of concurrent tries.
 #[derive(Clone, Debug)]
 pub(super) struct TryLimits {
-    /// In total.
+    /// The maximum in total.
     pub(super) total: usize,
-    /// To one channel.
+    /// The maximum to one channel.
     pub(super) per_channel: usize,
-    /// For one account.
+    /// The maximum for one account.
     pub(super) per_account: usize,
-    /// For each type of channel.
+    /// The maximum for each type of channel.
     pub(super) per_type: Vec<(ChannelType, usize)>,
 }
 

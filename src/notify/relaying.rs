@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::NotifierShared;
-use super::delivering::{Delivering, FinishedTry};
+use super::delivering::{DeliveryTask, FinishedTry};
 use super::ongoing_tries::{ClaimLimits, TryOwner};
 use crate::domain::Timestamp;
 use crate::runtime::faults::FaultPoint;
@@ -23,7 +23,7 @@ const DELIVERIES: usize = 128;
 const MAX_PAUSE: Duration = Duration::from_millis(250);
 
 /// Relays events and starts deliveries.
-pub(super) struct Relaying {
+pub(super) struct EventRelay {
     shared: Arc<NotifierShared>,
     ends: mpsc::Sender<FinishedTry>,
     tasks: Tasks,
@@ -31,7 +31,7 @@ pub(super) struct Relaying {
     alone: bool,
 }
 
-impl Relaying {
+impl EventRelay {
     pub(super) fn new(
         shared: Arc<NotifierShared>,
         ends: mpsc::Sender<FinishedTry>,
@@ -92,7 +92,7 @@ impl Relaying {
                 kind: claimed.channel_type,
             };
             let ongoing = tries.begin(owner);
-            let delivering = Delivering { shared: self.shared.clone(), claimed, asked, ongoing };
+            let delivering = DeliveryTask { shared: self.shared.clone(), claimed, asked, ongoing };
             self.tasks.spawn(TaskKind::Delivery, delivering.run(self.ends.clone()));
         }
         Ok(any)
@@ -103,7 +103,7 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-impl Relaying {
+impl EventRelay {
     pub(super) async fn run_once(&mut self, now: Timestamp) -> Result<LoopPause, RunError> {
         if !self.shared.clock.is_trusted() {
             return Ok(LoopPause::For(MAX_PAUSE));

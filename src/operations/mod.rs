@@ -20,7 +20,7 @@ use axum::routing::{any, get};
 
 use canary::Arrivals;
 pub use metrics::MetricsUpkeep;
-pub use readiness::{Readiness, Serving};
+pub use readiness::{Readiness, ReadinessSources};
 
 use crate::runtime::Clock;
 use crate::telemetry::metrics::Exporter;

@@ -67,13 +67,13 @@ impl LastPing {
 enum StartPhase {
     /// Waits for these servers. The second value is the state of the store, if that is one of them.
     Starting(Vec<&'static str>, Option<&'static str>),
-    Serving(Serving),
+    Serving(ReadinessSources),
     Draining,
 }
 
 /// The parts of a serving replica that `/readyz` reports on.
 #[derive(Clone)]
-pub struct Serving {
+pub struct ReadinessSources {
     /// The store, which decides if the replica is ready.
     pub store: Arc<dyn UpkeepStore>,
     /// The queue that replicas share. Absent if the queue is in this process: it is always
@@ -105,7 +105,7 @@ impl Readiness {
     }
 
     /// Reports that the replica serves from now on, as long as the store answers.
-    pub fn serving(&self, serving: Serving) {
+    pub fn serving(&self, serving: ReadinessSources) {
         self.enter(StartPhase::Serving(serving));
     }
 
@@ -132,8 +132,8 @@ impl Readiness {
         }
     }
 
-    async fn report_serving(&self, serving: Serving) -> ReadinessReport {
-        let Serving { store, queue, cluster, replica } = serving;
+    async fn report_serving(&self, serving: ReadinessSources) -> ReadinessReport {
+        let ReadinessSources { store, queue, cluster, replica } = serving;
         let peers = async {
             let Some(queue) = queue else { return (None, None) };
             let members = async { cluster.members().await.map(drop) };

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-use super::{Readiness, Serving, router};
+use super::{Readiness, ReadinessSources, router};
 use crate::cluster::single::SingleNode;
 use crate::cluster::{Cluster, ClusterError, LiveReplica, Replacement, SharedCluster, Terms};
 use crate::domain::{AccountId, Timestamp};
@@ -108,7 +108,7 @@ async fn readiness_follows_the_life_of_the_replica() {
 
     let store = Arc::new(Pinged::default());
     store.up.store(true, Ordering::SeqCst);
-    let serving = Serving {
+    let serving = ReadinessSources {
         store: store.clone(),
         queue: None,
         cluster: Arc::new(SingleNode::new("here", 2)),
@@ -169,7 +169,7 @@ async fn peers_that_are_away_are_named_and_do_not_matter() {
     let (ops, readiness) = ops(&clock);
     let store = Arc::new(Pinged::default());
     store.up.store(true, Ordering::SeqCst);
-    let serving = |cluster: SharedCluster| Serving {
+    let serving = |cluster: SharedCluster| ReadinessSources {
         store: store.clone(),
         queue: Some(Arc::new(MemoryQueue::new())),
         cluster,

@@ -10,7 +10,7 @@ use crate::domain::endpoint::{Endpoint, Host};
 /// which mean this process in whichever replica runs the job. The account may call nothing else,
 /// and no other account may use these names.
 #[derive(Clone, Debug)]
-pub struct Exception {
+pub struct EgressException {
     /// The account that may use the exception.
     pub account: AccountId,
     /// The required suffix of the host name. No DNS server resolves such a name.
@@ -21,7 +21,7 @@ pub struct Exception {
     pub address: SocketAddr,
 }
 
-impl Exception {
+impl EgressException {
     /// Returns the target for a request of the account.
     pub(super) fn target(&self, url: &str) -> Result<Target, RefusedUrl> {
         let given = Endpoint::parse(url)?;
@@ -47,9 +47,9 @@ mod tests {
     use crate::outbound::{Client, OutboundSettings, Request};
     use crate::runtime::{Clock, Tasks};
 
-    fn exception(address: SocketAddr) -> Exception {
+    fn exception(address: SocketAddr) -> EgressException {
         let account = AccountId::from_bytes([7; 16]);
-        Exception { account, hosts: ".own.invalid", path: "/echo?own", address }
+        EgressException { account, hosts: ".own.invalid", path: "/echo?own", address }
     }
 
     #[test]

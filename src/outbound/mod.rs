@@ -47,7 +47,7 @@ use http::{HeaderMap, Method};
 use ipnet::IpNet;
 
 pub use self::definition::content_type;
-pub use self::exception::Exception;
+pub use self::exception::EgressException;
 pub use self::failure::invalid_definition;
 
 use self::clients::{ClientKey, Clients, longest_idle};
@@ -74,7 +74,7 @@ pub struct OutboundSettings {
     /// The maximum number of pairs of account and origin for which connections are kept.
     pub max_origins: usize,
     /// The one internal endpoint that one account may call, instead of everything else.
-    pub exception: Option<Exception>,
+    pub exception: Option<EgressException>,
 }
 
 impl Default for OutboundSettings {
@@ -161,7 +161,7 @@ pub struct Client(Arc<ClientInner>);
 struct ClientInner {
     clock: Clock,
     policy: Arc<Policy>,
-    exception: Option<Exception>,
+    exception: Option<EgressException>,
     clients: Clients,
 }
 

@@ -1,7 +1,7 @@
 //! The base of every long-running part: the clock, randomness, tasks and their shutdown.
 //!
-//! No other module reads the time, draws a random number, spawns a task or writes a loop; the lints
-//! in `.clippy.toml` enforce this. So a test can set the time and replay a seed, and nothing keeps
+//! No other module reads the time, draws a random number or spawns a task; the lints in
+//! `.clippy.toml` enforce this. So a test can set the time and replay a seed, and nothing keeps
 //! running after a stop.
 
 mod batch_size;

@@ -89,7 +89,7 @@ mod tests {
 
         /// Looks after a pause, at a lease that ended `ended_ago` seconds ago, or has not ended.
         /// Returns `true` if its claims may be closed.
-        fn look(&mut self, pause: u64, ended_ago: Option<u64>, is_all: bool) -> bool {
+        fn observe(&mut self, pause: u64, ended_ago: Option<u64>, is_all: bool) -> bool {
             self.clock.advance(Duration::from_secs(pause));
             let now = self.clock.now();
             let claim = |ago| RecordedAttempt {
@@ -108,51 +108,51 @@ mod tests {
     #[test]
     fn a_lease_that_ends_while_it_is_watched_is_closed_at_once() {
         let mut watch = Watch::new();
-        assert!(!watch.look(0, None, true));
-        assert!(!watch.look(2, None, true));
-        assert!(watch.look(2, Some(1), true));
-        assert!(watch.look(2, Some(3), true), "what was left of it, too");
+        assert!(!watch.observe(0, None, true));
+        assert!(!watch.observe(2, None, true));
+        assert!(watch.observe(2, Some(1), true));
+        assert!(watch.observe(2, Some(3), true), "what was left of it, too");
     }
 
     #[test]
     fn a_lease_that_ended_unwatched_is_given_time_to_be_renewed() {
         let mut watch = Watch::new();
-        watch.look(0, None, true);
+        watch.observe(0, None, true);
         // The store was unreachable. The lease ended a moment before it was reachable again.
-        assert!(!watch.look(30, Some(1), true));
+        assert!(!watch.observe(30, Some(1), true));
         for seen_for in [2, 4, 6] {
-            assert!(!watch.look(2, Some(1 + seen_for), true), "seen for {seen_for} s");
+            assert!(!watch.observe(2, Some(1 + seen_for), true), "seen for {seen_for} s");
         }
-        assert!(watch.look(2, Some(9), true), "seen for 8 s");
-        assert!(!watch.look(2, None, true), "renewed");
+        assert!(watch.observe(2, Some(9), true), "seen for 8 s");
+        assert!(!watch.observe(2, None, true), "renewed");
     }
 
     #[test]
     fn a_replica_that_starts_and_a_clock_that_jumps_close_nothing_at_once() {
         let mut watch = Watch::new();
-        assert!(!watch.look(0, Some(3_600), true), "the first look of all");
+        assert!(!watch.observe(0, Some(3_600), true), "the first look of all");
         let mut watch = Watch::new();
-        watch.look(0, None, true);
-        assert!(!watch.look(2, Some(28), true), "it had not ended two seconds ago");
+        watch.observe(0, None, true);
+        assert!(!watch.observe(2, Some(28), true), "it had not ended two seconds ago");
     }
 
     #[test]
     fn an_outage_within_the_grace_begins_it_anew() {
         let mut watch = Watch::new();
-        watch.look(0, Some(1), true);
-        watch.look(2, Some(3), true);
-        assert!(!watch.look(20, Some(23), true));
+        watch.observe(0, Some(1), true);
+        watch.observe(2, Some(3), true);
+        assert!(!watch.observe(20, Some(23), true));
         for _ in 0..3 {
-            assert!(!watch.look(2, Some(30), true));
+            assert!(!watch.observe(2, Some(30), true));
         }
-        assert!(watch.look(2, Some(31), true));
+        assert!(watch.observe(2, Some(31), true));
     }
 
     #[test]
     fn leases_beyond_an_earlier_page_count_as_watched() {
         let mut watch = Watch::new();
-        watch.look(0, None, true);
-        assert!(!watch.look(2, None, false), "a page full of others");
-        assert!(watch.look(1, Some(2), false));
+        watch.observe(0, None, true);
+        assert!(!watch.observe(2, None, false), "a page full of others");
+        assert!(watch.observe(1, Some(2), false));
     }
 }

@@ -19,7 +19,7 @@ use super::SchedulerContext;
 use crate::cluster::Replacement;
 use crate::domain::Timestamp;
 use crate::domain::shard::ShardId;
-use crate::domain::shard_assignment::owners;
+use crate::domain::shard_assignment::assign_shards;
 use crate::runtime::{LoopPause, RunError, Worker};
 use crate::store::{Leadership, ReplicaLease, ShardLeader};
 
@@ -70,7 +70,7 @@ impl LeaderReplacer {
         let cut_off = found.alive.iter().filter(|lease| lease.is_cut_off);
         let takers: Vec<&str> = cut_off.map(|lease| lease.name.as_str()).collect();
         let shards = u16::try_from(found.leaders.len()).unwrap_or(u16::MAX);
-        let taker = owners(&takers, shards);
+        let taker = assign_shards(&takers, shards);
         let choose = |(position, leader): (usize, &ShardLeader)| {
             let ShardLeader { shard, epoch, replica } = leader.clone();
             let term = terms.get(&shard);
@@ -102,7 +102,7 @@ impl LeaderReplacer {
             if leader == self.context.replica {
                 tracing::warn!(
                     shards,
-                    "term ended without etcd, taking the own shards back through the store"
+                    "term ended without etcd, taking back this replica's shards through the store"
                 );
                 continue;
             }

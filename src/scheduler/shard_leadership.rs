@@ -45,7 +45,7 @@ const SLOWEST_RETRY: Duration = Duration::from_secs(2);
 pub(super) struct ShardLeadership {
     pub(super) shard: ShardId,
     pub(super) term: Term,
-    hold: WriteRight,
+    write_right: WriteRight,
     comparison: IndexComparison,
     /// The time up to which due entries have been read.
     brought_up_to: Option<Timestamp>,
@@ -64,14 +64,14 @@ pub(super) struct ShardLeadership {
 enum WriteRight {
     /// The leader may not write yet, because it has not raised the epoch. `is_asked` is `true` if
     /// it has asked the store to raise it and the outcome is unknown.
-    Coming { is_asked: bool },
+    Pending { is_asked: bool },
     /// The leader may write with this fence.
-    Taken(Fence),
+    Granted(Fence),
     /// The leader may not write any more, because another replica has raised the epoch. That is
     /// the new leader, or a replica whose term had already ended. The value is the end of this
     /// replica's trust in its own term at that time. If the trust is extended later, the term was
     /// renewed: this replica is the rightful leader and takes the shard back.
-    Overtaken(Option<Duration>),
+    Superseded(Option<Duration>),
 }
 
 /// The resources that all shards of a leader share.
@@ -120,7 +120,7 @@ impl ShardLeadership {
         Self {
             shard,
             term,
-            hold: WriteRight::Coming { is_asked: false },
+            write_right: WriteRight::Pending { is_asked: false },
             comparison,
             brought_up_to: None,
             next: now,
@@ -131,7 +131,7 @@ impl ShardLeadership {
 
     /// Returns `true` if this replica leads the shard.
     pub(super) fn is_taken(&self) -> bool {
-        matches!(self.hold, WriteRight::Taken(_))
+        matches!(self.write_right, WriteRight::Granted(_))
     }
 
     /// Returns `true` while the shard backs off after a failure.
@@ -141,9 +141,9 @@ impl ShardLeadership {
 
     /// Returns the fence that proves this replica's leadership to the store, if it leads the shard.
     pub(super) fn fence(&self) -> Option<Fence> {
-        match self.hold {
-            WriteRight::Taken(fence) => Some(fence),
-            WriteRight::Coming { .. } | WriteRight::Overtaken(_) => None,
+        match self.write_right {
+            WriteRight::Granted(fence) => Some(fence),
+            WriteRight::Pending { .. } | WriteRight::Superseded(_) => None,
         }
     }
 
@@ -163,7 +163,8 @@ impl ShardLeadership {
             Ok(DueTicks { schedules, next }) => {
                 let longest = now.plus(MAX_PAUSE);
                 self.due = next.map_or(longest, |next| next.min(longest));
-                let waits_for_turn = self.may_look(parts) && self.comparison.runs_without_pause;
+                let waits_for_turn =
+                    self.may_read_index(parts) && self.comparison.runs_without_pause;
                 self.next = if waits_for_turn {
                     self.comparison.at.max(now).min(self.due)
                 } else {
@@ -214,7 +215,7 @@ impl ShardLeadership {
 
     /// Returns `true` if the shard's index may be read and compared. Otherwise the shard must not
     /// be served again at once, because its turn would change nothing.
-    fn may_look(&self, parts: LeaderParts<'_>) -> bool {
+    fn may_read_index(&self, parts: LeaderParts<'_>) -> bool {
         self.is_taken() && self.has_live_term(parts)
     }
 
@@ -229,14 +230,14 @@ impl ShardLeadership {
         // This is checked now: the term may have been renewed or ended while other shards were
         // served.
         let is_there = self.has_live_term(parts);
-        let next = match self.hold {
+        let next = match self.write_right {
             // This does not depend on trust: while the cluster is unavailable, each accepted write
             // proves the leadership, and a fenced write or an index of a newer leader disproves it.
-            WriteRight::Taken(fence) if is_there => {
-                return self.look(parts, fence, now, turn).await;
+            WriteRight::Granted(fence) if is_there => {
+                return self.read_due(parts, fence, now, turn).await;
             }
-            WriteRight::Coming { .. } if is_there => self.take_over(parts, now).await?,
-            WriteRight::Overtaken(until) if is_there && until < self.term.trusted_until => {
+            WriteRight::Pending { .. } if is_there => self.take_over(parts, now).await?,
+            WriteRight::Superseded(until) if is_there && until < self.term.trusted_until => {
                 self.take_over(parts, now).await?
             }
             _ => now.plus(LOOK_AGAIN),
@@ -255,9 +256,9 @@ impl ShardLeadership {
         now: Timestamp,
     ) -> Result<Timestamp, RunError> {
         let (shard, context) = (self.shard, parts.context);
-        let seen = match (parts.is_held(shard, self.term), self.hold) {
+        let seen = match (parts.is_held(shard, self.term), self.write_right) {
             (true, _) => self.term.replaces,
-            (false, WriteRight::Coming { is_asked: true }) => {
+            (false, WriteRight::Pending { is_asked: true }) => {
                 match recorded_epoch(context, shard, now).await? {
                     None => return Ok(now.plus(LOOK_AGAIN)),
                     seen => seen,
@@ -266,20 +267,20 @@ impl ShardLeadership {
             (false, _) => return Ok(now.plus(LOOK_AGAIN)),
         };
         FaultPoint::BeforeRaise.reach();
-        if matches!(self.hold, WriteRight::Coming { .. }) {
-            self.hold = WriteRight::Coming { is_asked: true };
+        if matches!(self.write_right, WriteRight::Pending { .. }) {
+            self.write_right = WriteRight::Pending { is_asked: true };
         }
         let epoch = match seen {
             None => Some(context.store.raise_epoch(shard, &context.replica, now).await?),
             Some(seen) => context.store.replace_leader(shard, seen, &context.replica, now).await?,
         };
         let Some(epoch) = epoch else {
-            self.hold = WriteRight::Overtaken(self.term.trusted_until);
+            self.write_right = WriteRight::Superseded(self.term.trusted_until);
             return Ok(now.plus(LOOK_AGAIN));
         };
         FaultPoint::AfterRaise.reach();
         let fence = Fence { shard, epoch };
-        self.hold = WriteRight::Taken(fence);
+        self.write_right = WriteRight::Granted(fence);
         ELECTIONS.add(1);
         HIGHEST_EPOCH.raise_to(epoch.0);
         tracing::debug!(%shard, epoch = epoch.0, "leading shard");
@@ -312,10 +313,10 @@ impl ShardLeadership {
     pub(super) fn step_down(&mut self, fence: Fence) {
         let (shard, epoch) = (fence.shard, fence.epoch.0);
         tracing::warn!(%shard, epoch, "a newer leader has the shard, stepping down");
-        self.hold = WriteRight::Overtaken(self.term.trusted_until);
+        self.write_right = WriteRight::Superseded(self.term.trusted_until);
     }
 
-    async fn look(
+    async fn read_due(
         &mut self,
         parts: LeaderParts<'_>,
         fence: Fence,

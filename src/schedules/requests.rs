@@ -57,7 +57,7 @@ pub struct ScheduleUpdate {
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub(super) max_retries: Field<i64>,
-    /// The timeout of one attempt; clamped to 1 to 300.
+    /// The timeout of one attempt, in seconds; clamped to 1 to 300.
     #[serde(default)]
     #[schema(value_type = Option<i64>)]
     pub(super) timeout_seconds: Field<i64>,
@@ -97,7 +97,10 @@ const WITH_DEFAULT: [(&str, &str); 5] = [
         "maxRetries",
         "The maximum number of attempts, including the first; 3 by default, clamped to 1 to 10.",
     ),
-    ("timeoutSeconds", "The timeout of one attempt; 30 by default, clamped to 1 to 300."),
+    (
+        "timeoutSeconds",
+        "The timeout of one attempt, in seconds; 30 by default, clamped to 1 to 300.",
+    ),
     (
         "expectedStatusCodes",
         "Codes and ranges that count as success; by default every status below 400.",

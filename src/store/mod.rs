@@ -46,7 +46,7 @@ pub mod sqlite;
 mod transfer;
 
 pub use contract::accounts::{
-    Account, AccountStore, AccountUsage, KeyCreated, KeyUse, KnownKey, NewKey, Rotation,
+    Account, AccountStore, AccountUsage, KeyCreated, KeyRotation, KeyUse, KnownKey, NewKey,
     RotationResult,
 };
 pub use contract::alert_claims::{

@@ -241,7 +241,7 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
         }
     }
     for job in jobs {
-        broken.extend(told_of(world, job, &of_job.remove(&job.id).unwrap_or_default()));
+        broken.extend(delivery_violation(world, job, &of_job.remove(&job.id).unwrap_or_default()));
     }
     broken.extend(of_job.keys().map(|job| format!("ALERT-1: an alert about the unknown {job}")));
     broken.extend(received(&world.receiver.received(), &deliveries));
@@ -250,7 +250,7 @@ pub async fn judge(world: &mut World, jobs: &[Job]) -> Vec<String> {
 
 /// Requires one delivery for each job that ended by itself while its schedule existed, and none for
 /// other jobs.
-fn told_of(world: &World, job: &Job, received: &[&Delivery]) -> Option<String> {
+fn delivery_violation(world: &World, job: &Job, received: &[&Delivery]) -> Option<String> {
     let ended = match (job.status, job.error_code) {
         (JobStatus::Failed, Some(ErrorCode::Cancelled)) => None,
         (JobStatus::Failed, _) => Some(AlertKind::JobFailed),

@@ -24,13 +24,13 @@ pub enum Fault {
 #[derive(Default)]
 pub struct Gate {
     armed: Mutex<Option<Armed>>,
-    hold: watch::Sender<Hold>,
+    hold: watch::Sender<HeldCall>,
     dead: CancellationToken,
 }
 
 /// Holds one call of an operation, so that other events happen before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Hold {
+enum HeldCall {
     #[default]
     None,
     /// The next call of the operation will wait.
@@ -79,13 +79,13 @@ impl Gate {
     /// Makes the next call of an operation wait until `release`.
     pub fn hold(&self, operation: &'static str) {
         assert_exists(operation);
-        self.hold.send_replace(Hold::Next(operation));
+        self.hold.send_replace(HeldCall::Next(operation));
     }
 
     /// Waits until the held operation has been called.
     pub async fn reached(&self) {
         let mut hold = self.hold.subscribe();
-        hold.wait_for(|hold| *hold == Hold::Waiting).await.expect("the gate is alive");
+        hold.wait_for(|hold| *hold == HeldCall::Waiting).await.expect("the gate is alive");
     }
 
     /// Waits until a task has called the held operation. Returns the task's result if it ends
@@ -100,7 +100,7 @@ impl Gate {
 
     /// Releases the held operation. No operation is held after that.
     pub fn release(&self) {
-        self.hold.send_replace(Hold::None);
+        self.hold.send_replace(HeldCall::None);
     }
 
     /// Kills the process: every operation stops where it is.
@@ -149,14 +149,14 @@ impl Gate {
     async fn wait(&self, name: &'static str) {
         let mut hold = self.hold.subscribe();
         let is_held = self.hold.send_if_modified(|hold| {
-            let is_held = *hold == Hold::Next(name);
+            let is_held = *hold == HeldCall::Next(name);
             if is_held {
-                *hold = Hold::Waiting;
+                *hold = HeldCall::Waiting;
             }
             is_held
         });
         if is_held {
-            hold.wait_for(|hold| *hold != Hold::Waiting).await.expect("the gate is alive");
+            hold.wait_for(|hold| *hold != HeldCall::Waiting).await.expect("the gate is alive");
         }
     }
 

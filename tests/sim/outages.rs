@@ -340,10 +340,10 @@ async fn a_queue_that_hides_its_outage_is_caught() {
 
 /// Two replicas find the same leader dead. One of them sleeps before it writes that it leads, until
 /// the other one leads.
-async fn both_find_a_leader_dead(is_blind: bool) -> World {
+async fn both_find_a_leader_dead(ignores_epochs: bool) -> World {
     let mut world = cluster(22).await;
-    if is_blind {
-        world.outside.takeovers.blind();
+    if ignores_epochs {
+        world.outside.takeovers.ignore_epochs();
     }
     world.set_etcd_away(true);
     world.gone = Some(2);

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use punctual::cluster::etcd::Trust;
 use punctual::cluster::{Cluster, ClusterError, LiveReplica, Replacement, Terms};
 use punctual::domain::shard::ShardId;
-use punctual::domain::shard_assignment::owners;
+use punctual::domain::shard_assignment::assign_shards;
 use punctual::queue::fallback::FallbackQueue;
 use punctual::runtime::{Clock, Random, RunError, Tasks, Worker};
 use punctual::scheduler::{Leader, LeaderReplacer, SchedulerContext};
@@ -96,7 +96,8 @@ impl Etcd {
         }
         trust.renew(now + LEASE.mul_f64(0.8));
         let members: Vec<&str> = state.leases.keys().map(String::as_str).collect();
-        let owners = owners(&members, SHARDS).into_iter().map(|index| members[index] == name);
+        let owners =
+            assign_shards(&members, SHARDS).into_iter().map(|index| members[index] == name);
         let is_own: Vec<bool> = owners.collect();
         let is_own = |shard: &ShardId| is_own[usize::from(shard.0)];
         trust.hold(state.held_by(name).filter(is_own).collect());

@@ -25,10 +25,10 @@ use punctual::store::{
     Cancelled, Candidate, ClaimRequest, ClaimStore, ClaimedJobs, Committed, Completion,
     CreationResult, DeletedAccount, DeletedPosition, DeletionStore, DueEntry, ErasureResult,
     ExecutorId, Fence, Fired, Firing, FiringStore, GrantedJobs, HourStore, IdempotencyStore,
-    JobGrants, JobPage, JobQuery, JobStore, JobsToAbort, KeyCreated, KeyProof, KeyUse, KnownKey,
-    KnownSecret, Leadership, LeadershipStore, NewJob, NewKey, NewSchedule, NewSecret, PrunedRows,
-    QuotaStore, RecordedAttempt, RecurrenceCount, ReplicaLease, Resealed, Reservation, Reserved,
-    Result, RetryResult, Rotation, RotationResult, ScheduleChangeResult, SchedulePage,
+    JobGrants, JobPage, JobQuery, JobStore, JobsToAbort, KeyCreated, KeyProof, KeyRotation, KeyUse,
+    KnownKey, KnownSecret, Leadership, LeadershipStore, NewJob, NewKey, NewSchedule, NewSecret,
+    PrunedRows, QuotaStore, RecordedAttempt, RecurrenceCount, ReplicaLease, Resealed, Reservation,
+    Reserved, Result, RetryResult, RotationResult, ScheduleChangeResult, SchedulePage,
     ScheduleQuery, ScheduleState, ScheduleStore, SealedTable, SecretStore, ShardRecord,
     SharedStore, SigningStore, SkipPage, SkipPosition, SkipQuery, StoreError, StoreErrorKind,
     StoredMonth, StoredSkip, StoredVersion, TriggerResult, UpkeepStore, VersionPage, WaitingJobs,
@@ -90,7 +90,7 @@ gated! { AccountStore:
     fn plans_beside(&self, known: &[String]) -> Vec<String>;
     fn create_key(&self, write: &WriteContext, key: &NewKey) -> KeyCreated;
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
-    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> RotationResult;
+    fn rotate_key(&self, write: &WriteContext, rotation: &KeyRotation) -> RotationResult;
     fn revoke_key(&self, write: &WriteContext, id: KeyId) -> bool;
     fn key(&self, id: KeyId) -> Option<KnownKey>;
     fn note_key_uses(&self, uses: &[KeyUse]) -> ();

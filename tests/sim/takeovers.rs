@@ -23,7 +23,7 @@ struct Takeover {
 pub struct Takeovers {
     taken: Mutex<Vec<Takeover>>,
     /// `true` for a wrong variant, which does not compare the epoch.
-    is_blind: AtomicBool,
+    ignores_epochs: AtomicBool,
 }
 
 impl Takeovers {
@@ -35,7 +35,7 @@ impl Takeovers {
         replica: &str,
         now: Timestamp,
     ) -> Result<Option<Epoch>> {
-        let raised = match self.is_blind.load(Ordering::Relaxed) {
+        let raised = match self.ignores_epochs.load(Ordering::Relaxed) {
             true => Some(store.raise_epoch(shard, replica, now).await?),
             false => store.replace_leader(shard, seen, replica, now).await?,
         };
@@ -45,8 +45,8 @@ impl Takeovers {
     }
 
     /// Makes replicas take shards over without comparing the epoch.
-    pub fn blind(&self) {
-        self.is_blind.store(true, Ordering::Relaxed);
+    pub fn ignore_epochs(&self) {
+        self.ignores_epochs.store(true, Ordering::Relaxed);
     }
 
     /// Returns the number of shards that were taken over.

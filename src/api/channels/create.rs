@@ -8,7 +8,7 @@ use super::record::SecretRecord;
 use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
-use crate::api::reply::{self, Data};
+use crate::api::reply::{self, DataEnvelope};
 use crate::api::{Api, ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::notifications::{ChannelCreation, ChannelWithSecret};
@@ -22,7 +22,7 @@ use crate::notifications::{ChannelCreation, ChannelWithSecret};
     tag = "Notifications",
     request_body = ChannelCreation,
     responses(
-        (status = 201, description = "The channel", body = Data<SecretRecord>,
+        (status = 201, description = "The channel", body = DataEnvelope<SecretRecord>,
             headers(("Location" = String, description = "Its path"))),
         BadBody,
         Forbidden,
@@ -44,7 +44,7 @@ pub(super) fn answer(api: &Api, created: ChannelWithSecret) -> Response {
     let base = api.base_path.as_str();
     let location = format!("{base}/v1/notification-channels/{}", created.channel.id);
     let record = SecretRecord::from(created);
-    let mut response = reply::json(StatusCode::CREATED, &Data::of(record));
+    let mut response = reply::json(StatusCode::CREATED, &DataEnvelope::of(record));
     if let Ok(location) = HeaderValue::try_from(location) {
         response.headers_mut().insert(header::LOCATION, location);
     }

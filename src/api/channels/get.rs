@@ -6,7 +6,7 @@ use super::record::ChannelRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{NoSuchChannel, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Get a notification channel
@@ -16,7 +16,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Notifications",
     params(("id" = String, Path, description = "The channel's id")),
     responses(
-        (status = 200, description = "The channel", body = Data<ChannelRecord>),
+        (status = 200, description = "The channel", body = DataEnvelope<ChannelRecord>),
         NoSuchChannel,
         Usual,
     ),
@@ -25,6 +25,6 @@ pub(super) async fn get_channel(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     ChannelInPath(id): ChannelInPath,
-) -> Result<Data<ChannelRecord>, ApiError> {
-    Ok(Data::of(api.notifications.channel(account, id).await?.into()))
+) -> Result<DataEnvelope<ChannelRecord>, ApiError> {
+    Ok(DataEnvelope::of(api.notifications.channel(account, id).await?.into()))
 }

@@ -7,7 +7,7 @@ use super::record::ChannelRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::query::{Parameter, QueryParameters};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::domain::field_errors::FieldErrors;
 use crate::domain::plan::ChannelType;
@@ -36,7 +36,7 @@ pub(super) struct ChannelListQuery {
     tag = "Notifications",
     params(ChannelListQuery),
     responses(
-        (status = 200, description = "The channels", body = Data<Vec<ChannelRecord>>),
+        (status = 200, description = "The channels", body = DataEnvelope<Vec<ChannelRecord>>),
         BadQuery,
         Usual,
     ),
@@ -45,9 +45,9 @@ pub(super) async fn list_channels(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     QueryParameters(query): QueryParameters<ChannelListQuery>,
-) -> Result<Data<Vec<ChannelRecord>>, ApiError> {
+) -> Result<DataEnvelope<Vec<ChannelRecord>>, ApiError> {
     let channels = api.notifications.channels(account, check(query)?).await?;
-    Ok(Data::of(channels.into_iter().map(ChannelRecord::from).collect()))
+    Ok(DataEnvelope::of(channels.into_iter().map(ChannelRecord::from).collect()))
 }
 
 fn check(query: ChannelListQuery) -> Result<ChannelFilter, FieldErrors> {

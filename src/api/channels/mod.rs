@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::reply::Data;
+use super::reply::DataEnvelope;
 use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
 use crate::domain::channel::Channel;
@@ -53,7 +53,7 @@ pub(super) async fn verified(
     id: &str,
 ) -> Result<Response, ApiError> {
     let channel = find_channel(api, account, id).await?;
-    Ok(Data::of(ChannelRecord::from(channel)).into_response())
+    Ok(DataEnvelope::of(ChannelRecord::from(channel)).into_response())
 }
 
 /// Returns the channel that a call created or verified. The answer is lost if it was deleted since.

@@ -7,12 +7,13 @@ use utoipa::ToSchema;
 use crate::api::authentication::WriteAccess;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{Forbidden, NoSuchChannel, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ChannelId;
 
 /// The channel that was deleted.
 #[derive(Serialize, ToSchema)]
+#[schema(as = Deleted)]
 pub(super) struct DeletedChannel {
     #[schema(value_type = String)]
     id: ChannelId,
@@ -27,7 +28,7 @@ pub(super) struct DeletedChannel {
     tag = "Notifications",
     params(("id" = String, Path, description = "The channel's id")),
     responses(
-        (status = 200, description = "The deleted channel", body = Data<DeletedChannel>),
+        (status = 200, description = "The deleted channel", body = DataEnvelope<DeletedChannel>),
         Forbidden,
         NoSuchChannel,
         Usual,
@@ -37,7 +38,7 @@ pub(super) async fn delete_channel(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
-) -> Result<Data<DeletedChannel>, ApiError> {
+) -> Result<DataEnvelope<DeletedChannel>, ApiError> {
     api.notifications.delete_channel(account, call, id).await?;
-    Ok(Data::of(DeletedChannel { id }))
+    Ok(DataEnvelope::of(DeletedChannel { id }))
 }

@@ -7,7 +7,7 @@ use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{ChannelUnchanged, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::notifications::SecretRotation;
@@ -23,7 +23,7 @@ use crate::notifications::SecretRotation;
     params(("id" = String, Path, description = "The channel's id")),
     request_body(content = Option<SecretRotation>),
     responses(
-        (status = 200, description = "The channel, and the new secret if it was generated", body = Data<SecretRecord>),
+        (status = 200, description = "The channel, and the new secret if it was generated", body = DataEnvelope<SecretRecord>),
         ChannelUnchanged,
         Usual,
     ),
@@ -33,8 +33,8 @@ pub(super) async fn rotate_secret(
     WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
     JsonBody(body): JsonBody,
-) -> Result<Data<SecretRecord>, ApiError> {
+) -> Result<DataEnvelope<SecretRecord>, ApiError> {
     let request = if body.is_empty() { SecretRotation::default() } else { object(&body)? };
     let rotated = api.notifications.rotate_secret(account, call, id, request).await?;
-    Ok(Data::of(rotated.into()))
+    Ok(DataEnvelope::of(rotated.into()))
 }

@@ -7,7 +7,7 @@ use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ChannelInPath;
 use crate::api::openapi::{ChannelUnchanged, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::notifications::ChannelUpdate;
@@ -23,7 +23,7 @@ use crate::notifications::ChannelUpdate;
     params(("id" = String, Path, description = "The channel's id")),
     request_body = ChannelUpdate,
     responses(
-        (status = 200, description = "The channel", body = Data<SecretRecord>),
+        (status = 200, description = "The channel", body = DataEnvelope<SecretRecord>),
         ChannelUnchanged,
         Usual,
     ),
@@ -33,7 +33,7 @@ pub(super) async fn put_channel(
     writer: WriteAccess,
     id: ChannelInPath,
     body: JsonBody,
-) -> Result<Data<SecretRecord>, ApiError> {
+) -> Result<DataEnvelope<SecretRecord>, ApiError> {
     patch_channel(state, writer, id, body).await
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn put_channel(
     params(("id" = String, Path, description = "The channel's id")),
     request_body = ChannelUpdate,
     responses(
-        (status = 200, description = "The channel", body = Data<SecretRecord>),
+        (status = 200, description = "The channel", body = DataEnvelope<SecretRecord>),
         ChannelUnchanged,
         Usual,
     ),
@@ -57,8 +57,8 @@ pub(super) async fn patch_channel(
     WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
     JsonBody(body): JsonBody,
-) -> Result<Data<SecretRecord>, ApiError> {
+) -> Result<DataEnvelope<SecretRecord>, ApiError> {
     let request: ChannelUpdate = object(&body)?;
     let changed = api.notifications.update_channel(account, call, id, request).await?;
-    Ok(Data::of(changed.into()))
+    Ok(DataEnvelope::of(changed.into()))
 }

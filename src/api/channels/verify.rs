@@ -7,7 +7,7 @@ use crate::api::authentication::WriteAccess;
 use crate::api::id::ChannelInPath;
 use crate::api::limits::exceeded;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchChannel, NotVerified, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Verify a notification channel
@@ -21,7 +21,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Notifications",
     params(("id" = String, Path, description = "The channel's id")),
     responses(
-        (status = 200, description = "The verified channel", body = Data<ChannelRecord>),
+        (status = 200, description = "The verified channel", body = DataEnvelope<ChannelRecord>),
         Forbidden,
         NoSuchChannel,
         Conflict,
@@ -33,11 +33,11 @@ pub(super) async fn verify_channel(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     ChannelInPath(id): ChannelInPath,
-) -> Result<Data<ChannelRecord>, ApiError> {
+) -> Result<DataEnvelope<ChannelRecord>, ApiError> {
     let now = api.clock.now();
     let admission = api.throttle.channel_test(account, now).await;
     if !admission.allowed {
         return Err(exceeded(admission.window_state, now));
     }
-    Ok(Data::of(api.notifications.verify_channel(account, call, id).await?.into()))
+    Ok(DataEnvelope::of(api.notifications.verify_channel(account, call, id).await?.into()))
 }

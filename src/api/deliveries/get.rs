@@ -6,7 +6,7 @@ use super::record::DeliveryRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::DeliveryInPath;
 use crate::api::openapi::{NoSuchDelivery, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Get a delivery with its tries
@@ -16,7 +16,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Notifications",
     params(("id" = String, Path, description = "The delivery's id")),
     responses(
-        (status = 200, description = "The delivery", body = Data<DeliveryRecord>),
+        (status = 200, description = "The delivery", body = DataEnvelope<DeliveryRecord>),
         NoSuchDelivery,
         Usual,
     ),
@@ -25,6 +25,6 @@ pub(super) async fn get_delivery(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     DeliveryInPath(id): DeliveryInPath,
-) -> Result<Data<DeliveryRecord>, ApiError> {
-    Ok(Data::of(api.notifications.delivery(account, id).await?.into()))
+) -> Result<DataEnvelope<DeliveryRecord>, ApiError> {
+    Ok(DataEnvelope::of(api.notifications.delivery(account, id).await?.into()))
 }

@@ -9,7 +9,7 @@ use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::{PageSizes, Paging};
 use crate::api::query::{Parameter, QueryParameters};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::alert::delivery::DeliveryStatus;
 use crate::domain::field_errors::FieldErrors;
@@ -70,7 +70,7 @@ pub(super) struct DeliveryListQuery {
     tag = "Notifications",
     params(DeliveryListQuery),
     responses(
-        (status = 200, description = "The page", body = Data<Deliveries>),
+        (status = 200, description = "The page", body = DataEnvelope<Deliveries>),
         BadQuery,
         Usual,
     ),
@@ -79,14 +79,14 @@ pub(super) async fn list_deliveries(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     QueryParameters(query): QueryParameters<DeliveryListQuery>,
-) -> Result<Data<Deliveries>, ApiError> {
+) -> Result<DataEnvelope<Deliveries>, ApiError> {
     let (query, paging) = check(query)?;
     let page = match query {
         Some(query) => api.notifications.deliveries(account, &query).await?,
         None => DeliveryPage::default(),
     };
     let last = page.deliveries.last().filter(|_| page.has_more);
-    Ok(Data::of(Deliveries {
+    Ok(DataEnvelope::of(Deliveries {
         next_cursor: last.map(|last| cursor::after_delivery(last.id)),
         deliveries: page.deliveries.into_iter().map(DeliveryRecord::from).collect(),
         page: paging.page,

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::reply::Data;
+use super::reply::DataEnvelope;
 use super::{Api, ApiError, SharedApi};
 use crate::domain::AccountId;
 use crate::notifications::NotificationError;
@@ -34,6 +34,6 @@ pub(super) async fn redelivered(
     let id = id.parse().map_err(|_| ApiError::answer_lost())?;
     match api.notifications.delivery(account, id).await {
         Err(NotificationError::NoSuchDelivery) => Err(ApiError::answer_lost()),
-        found => Ok(Data::of(DeliveryRecord::from(found?)).into_response()),
+        found => Ok(DataEnvelope::of(DeliveryRecord::from(found?)).into_response()),
     }
 }

@@ -6,7 +6,7 @@ use super::record::DeliveryRecord;
 use crate::api::authentication::WriteAccess;
 use crate::api::id::DeliveryInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchDelivery, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Send a failed alert again
@@ -19,7 +19,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Notifications",
     params(("id" = String, Path, description = "The delivery's id")),
     responses(
-        (status = 200, description = "The delivery in its new state", body = Data<DeliveryRecord>),
+        (status = 200, description = "The delivery in its new state", body = DataEnvelope<DeliveryRecord>),
         Forbidden,
         NoSuchDelivery,
         Conflict,
@@ -30,6 +30,6 @@ pub(super) async fn redeliver(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     DeliveryInPath(id): DeliveryInPath,
-) -> Result<Data<DeliveryRecord>, ApiError> {
-    Ok(Data::of(api.notifications.redeliver(account, call, id).await?.into()))
+) -> Result<DataEnvelope<DeliveryRecord>, ApiError> {
+    Ok(DataEnvelope::of(api.notifications.redeliver(account, call, id).await?.into()))
 }

@@ -6,7 +6,7 @@ use super::record::JobRecord;
 use crate::api::authentication::WriteAccess;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Cancel a job
@@ -20,7 +20,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Jobs",
     params(("id" = String, Path, description = "The job's id")),
     responses(
-        (status = 200, description = "The job in its new state", body = Data<JobRecord>),
+        (status = 200, description = "The job in its new state", body = DataEnvelope<JobRecord>),
         Forbidden,
         NoSuchJob,
         Conflict,
@@ -31,6 +31,6 @@ pub(super) async fn cancel_job(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     JobInPath(id): JobInPath,
-) -> Result<Data<JobRecord>, ApiError> {
-    Ok(Data::of(api.schedules.cancel_job(account, call, id).await?.into()))
+) -> Result<DataEnvelope<JobRecord>, ApiError> {
+    Ok(DataEnvelope::of(api.schedules.cancel_job(account, call, id).await?.into()))
 }

@@ -6,7 +6,7 @@ use super::record::JobWithAttempts;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{NoSuchJob, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Get a job with its attempts
@@ -16,7 +16,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Jobs",
     params(("id" = String, Path, description = "The job's id")),
     responses(
-        (status = 200, description = "The job", body = Data<JobWithAttempts>),
+        (status = 200, description = "The job", body = DataEnvelope<JobWithAttempts>),
         NoSuchJob,
         Usual,
     ),
@@ -25,7 +25,7 @@ pub(super) async fn get_job(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     JobInPath(id): JobInPath,
-) -> Result<Data<JobWithAttempts>, ApiError> {
+) -> Result<DataEnvelope<JobWithAttempts>, ApiError> {
     let (job, attempts) = api.schedules.job(account, id).await?;
-    Ok(Data::of(JobWithAttempts::new(job, attempts)))
+    Ok(DataEnvelope::of(JobWithAttempts::new(job, attempts)))
 }

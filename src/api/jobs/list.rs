@@ -9,7 +9,7 @@ use crate::api::authentication::ReadAccess;
 use crate::api::openapi::{BadQuery, Usual};
 use crate::api::paging::{PageSizes, Paging};
 use crate::api::query::{Parameter, QueryParameters};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, PAGE_BYTES, SharedApi, cursor, schemas};
 use crate::domain::ScheduleId;
 use crate::domain::job::{JobStatus, Trigger};
@@ -79,7 +79,7 @@ pub(super) struct JobListQuery {
     tag = "Jobs",
     params(JobListQuery),
     responses(
-        (status = 200, description = "The page", body = Data<Jobs>),
+        (status = 200, description = "The page", body = DataEnvelope<Jobs>),
         BadQuery,
         Usual,
     ),
@@ -88,14 +88,14 @@ pub(super) async fn list_jobs(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     QueryParameters(query): QueryParameters<JobListQuery>,
-) -> Result<Data<Jobs>, ApiError> {
+) -> Result<DataEnvelope<Jobs>, ApiError> {
     let (query, paging) = check(query)?;
     let page = match query {
         Some(query) => api.schedules.jobs(account, &query).await?,
         None => JobPage { jobs: Vec::new(), total: 0, has_more: false },
     };
     let last = page.jobs.last().filter(|_| page.has_more);
-    Ok(Data::of(Jobs {
+    Ok(DataEnvelope::of(Jobs {
         next_cursor: last.map(|last| cursor::after_job(last.id)),
         jobs: page.jobs.into_iter().map(JobRecord::from).collect(),
         page: paging.page,

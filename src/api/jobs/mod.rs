@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::reply::Data;
+use super::reply::DataEnvelope;
 use super::{Api, ApiError, SharedApi};
 use crate::domain::{AccountId, JobId};
 
@@ -28,7 +28,7 @@ pub(super) fn routes() -> OpenApiRouter<SharedApi> {
 /// Rebuilds the answer to a retry from the new job's id.
 pub(super) fn retried(id: &str) -> Result<Response, ApiError> {
     let id: JobId = id.parse().map_err(|_| ApiError::answer_lost())?;
-    Ok(Data::of(id).into_response())
+    Ok(DataEnvelope::of(id).into_response())
 }
 
 /// Rebuilds the answer to a cancellation from the job's id.
@@ -39,5 +39,5 @@ pub(super) async fn cancelled(
 ) -> Result<Response, ApiError> {
     let id = id.parse().map_err(|_| ApiError::answer_lost())?;
     let (job, _) = api.schedules.job(account, id).await?;
-    Ok(Data::of(record::JobRecord::from(job)).into_response())
+    Ok(DataEnvelope::of(record::JobRecord::from(job)).into_response())
 }

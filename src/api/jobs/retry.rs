@@ -5,7 +5,7 @@ use axum::extract::State;
 use crate::api::authentication::WriteAccess;
 use crate::api::id::JobInPath;
 use crate::api::openapi::{Conflict, Forbidden, NoSuchJob, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::JobId;
 
@@ -19,7 +19,7 @@ use crate::domain::JobId;
     tag = "Jobs",
     params(("id" = String, Path, description = "The job's id")),
     responses(
-        (status = 200, description = "The new job's id", body = Data<String>),
+        (status = 200, description = "The new job's id", body = DataEnvelope<String>),
         Forbidden,
         NoSuchJob,
         Conflict,
@@ -30,6 +30,6 @@ pub(super) async fn retry_job(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     JobInPath(id): JobInPath,
-) -> Result<Data<JobId>, ApiError> {
-    Ok(Data::of(api.schedules.retry_job(account, call, id).await?))
+) -> Result<DataEnvelope<JobId>, ApiError> {
+    Ok(DataEnvelope::of(api.schedules.retry_job(account, call, id).await?))
 }

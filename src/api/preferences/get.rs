@@ -6,7 +6,7 @@ use super::record::PreferenceRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{NoSuchSchedule, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Get the notification preference of a schedule
@@ -18,7 +18,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Notifications",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "The preference", body = Data<PreferenceRecord>),
+        (status = 200, description = "The preference", body = DataEnvelope<PreferenceRecord>),
         NoSuchSchedule,
         Usual,
     ),
@@ -27,6 +27,6 @@ pub(super) async fn get_preference(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
-) -> Result<Data<PreferenceRecord>, ApiError> {
-    Ok(Data::of(api.notifications.preference(account, id).await?.into()))
+) -> Result<DataEnvelope<PreferenceRecord>, ApiError> {
+    Ok(DataEnvelope::of(api.notifications.preference(account, id).await?.into()))
 }

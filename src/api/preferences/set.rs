@@ -7,7 +7,7 @@ use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::notifications::PreferenceUpdate;
@@ -22,7 +22,7 @@ use crate::notifications::PreferenceUpdate;
     params(("id" = String, Path, description = "The schedule's id")),
     request_body = PreferenceUpdate,
     responses(
-        (status = 200, description = "The preference", body = Data<PreferenceRecord>),
+        (status = 200, description = "The preference", body = DataEnvelope<PreferenceRecord>),
         Unchanged,
         Usual,
     ),
@@ -32,7 +32,7 @@ pub(super) async fn set_preference(
     WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
-) -> Result<Data<PreferenceRecord>, ApiError> {
+) -> Result<DataEnvelope<PreferenceRecord>, ApiError> {
     let request: PreferenceUpdate = object(&body)?;
-    Ok(Data::of(api.notifications.set_preference(account, call, id, request).await?.into()))
+    Ok(DataEnvelope::of(api.notifications.set_preference(account, call, id, request).await?.into()))
 }

@@ -8,7 +8,7 @@ use super::record::ScheduleRecord;
 use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
-use crate::api::reply::{self, Data};
+use crate::api::reply::{self, DataEnvelope};
 use crate::api::{Api, ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::domain::schedule::Schedule;
@@ -21,7 +21,7 @@ use crate::schedules::ScheduleCreation;
     tag = "Schedules",
     request_body = ScheduleCreation,
     responses(
-        (status = 201, description = "The schedule", body = Data<ScheduleRecord>,
+        (status = 201, description = "The schedule", body = DataEnvelope<ScheduleRecord>,
             headers(("Location" = String, description = "Its path"))),
         BadBody,
         Forbidden,
@@ -42,7 +42,7 @@ pub(super) async fn create_schedule(
 pub(super) fn answer(api: &Api, schedule: Schedule) -> Response {
     let location = format!("{}/v1/schedules/{}", api.base_path.as_str(), schedule.id);
     let record = ScheduleRecord::from(schedule);
-    let mut response = reply::json(StatusCode::CREATED, &Data::of(record));
+    let mut response = reply::json(StatusCode::CREATED, &DataEnvelope::of(record));
     if let Ok(location) = HeaderValue::try_from(location) {
         response.headers_mut().insert(header::LOCATION, location);
     }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::api::authentication::WriteAccess;
 use crate::api::body::BulkBody;
 use crate::api::openapi::{BadBody, Forbidden, Usual};
-use crate::api::reply::{self, Data};
+use crate::api::reply::{self, DataEnvelope};
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
 use crate::schedules::ScheduleBatch;
@@ -41,7 +41,7 @@ pub(super) struct CreatedSchedule {
     tag = "Schedules",
     request_body(content = inline(ScheduleBatch)),
     responses(
-        (status = 201, description = "The created schedules", body = Data<CreatedSchedules>),
+        (status = 201, description = "The created schedules", body = DataEnvelope<CreatedSchedules>),
         BadBody,
         Forbidden,
         Usual,
@@ -60,5 +60,5 @@ pub(super) async fn create_schedules(
 pub(super) fn answer(created: impl Iterator<Item = (ScheduleId, String)>) -> Response {
     let schedules: Vec<_> = created.map(|(id, name)| CreatedSchedule { id, name }).collect();
     let data = CreatedSchedules { count: schedules.len(), schedules };
-    reply::json(StatusCode::CREATED, &Data::of(data))
+    reply::json(StatusCode::CREATED, &DataEnvelope::of(data))
 }

@@ -6,7 +6,7 @@ use super::record::ScheduleRecord;
 use crate::api::authentication::ReadAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{NoSuchSchedule, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 
 /// Get a schedule
@@ -16,7 +16,7 @@ use crate::api::{ApiError, SharedApi};
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
+        (status = 200, description = "The schedule", body = DataEnvelope<ScheduleRecord>),
         NoSuchSchedule,
         Usual,
     ),
@@ -25,7 +25,7 @@ pub(super) async fn get_schedule(
     State(api): State<SharedApi>,
     ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
-) -> Result<Data<ScheduleRecord>, ApiError> {
+) -> Result<DataEnvelope<ScheduleRecord>, ApiError> {
     let schedule = api.schedules.get(account, id).await?;
-    Ok(Data::of(schedule.into()))
+    Ok(DataEnvelope::of(schedule.into()))
 }

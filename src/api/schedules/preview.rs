@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::api::authentication::ReadAccess;
 use crate::api::body::JsonBody;
 use crate::api::openapi::{BadBody, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi, schemas};
 use crate::domain::Timestamp;
 use crate::domain::cron::FutureRun;
@@ -50,7 +50,7 @@ impl From<FutureRun> for PlannedRun {
     tag = "Schedules",
     request_body = PreviewRequest,
     responses(
-        (status = 200, description = "The meaning of the expression", body = Data<Explanation>),
+        (status = 200, description = "The meaning of the expression", body = DataEnvelope<Explanation>),
         BadBody,
         Usual,
     ),
@@ -59,9 +59,9 @@ pub(super) async fn preview_schedule(
     State(api): State<SharedApi>,
     _: ReadAccess,
     JsonBody(body): JsonBody,
-) -> Result<Data<Explanation>, ApiError> {
+) -> Result<DataEnvelope<Explanation>, ApiError> {
     let request: PreviewRequest = object(&body)?;
     let Preview { description, runs, warnings } = api.schedules.preview(request)?;
     let runs = runs.into_iter().map(PlannedRun::from).collect();
-    Ok(Data::of(Explanation { description, runs, warnings }))
+    Ok(DataEnvelope::of(Explanation { description, runs, warnings }))
 }

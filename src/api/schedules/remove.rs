@@ -7,13 +7,14 @@ use utoipa::ToSchema;
 use crate::api::authentication::WriteAccess;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Forbidden, NoSuchSchedule, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::ScheduleId;
 
 /// The schedule that was deleted.
 #[derive(Serialize, ToSchema)]
-pub(super) struct Deleted {
+#[schema(as = Deleted)]
+pub(super) struct DeletedSchedule {
     #[schema(value_type = String)]
     id: ScheduleId,
 }
@@ -28,7 +29,7 @@ pub(super) struct Deleted {
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id")),
     responses(
-        (status = 200, description = "The deleted schedule", body = Data<Deleted>),
+        (status = 200, description = "The deleted schedule", body = DataEnvelope<DeletedSchedule>),
         Forbidden,
         NoSuchSchedule,
         Usual,
@@ -38,7 +39,7 @@ pub(super) async fn delete_schedule(
     State(api): State<SharedApi>,
     WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
-) -> Result<Data<Deleted>, ApiError> {
+) -> Result<DataEnvelope<DeletedSchedule>, ApiError> {
     api.schedules.delete(account, call, id).await?;
-    Ok(Data::of(Deleted { id }))
+    Ok(DataEnvelope::of(DeletedSchedule { id }))
 }

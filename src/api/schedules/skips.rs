@@ -9,7 +9,7 @@ use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{BadQuery, NoSuchSchedule, Usual};
 use crate::api::paging::PageSizes;
 use crate::api::query::{Parameter, QueryParameters};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi, cursor, schemas};
 use crate::domain::Timestamp;
 use crate::domain::schedule::Skip;
@@ -80,7 +80,7 @@ pub(super) struct SkipListQuery {
     tag = "Schedules",
     params(("id" = String, Path, description = "The schedule's id"), SkipListQuery),
     responses(
-        (status = 200, description = "The page", body = Data<Skips>),
+        (status = 200, description = "The page", body = DataEnvelope<Skips>),
         BadQuery,
         NoSuchSchedule,
         Usual,
@@ -91,10 +91,10 @@ pub(super) async fn list_skips(
     ReadAccess(account): ReadAccess,
     ScheduleInPath(id): ScheduleInPath,
     QueryParameters(query): QueryParameters<SkipListQuery>,
-) -> Result<Data<Skips>, ApiError> {
+) -> Result<DataEnvelope<Skips>, ApiError> {
     let SkipPage { skips, next } = api.schedules.skips(account, id, &check(query)?).await?;
     let skips = skips.into_iter().map(SkipRecord::from).collect();
-    Ok(Data::of(Skips { skips, next_cursor: next.map(cursor::after_skip) }))
+    Ok(DataEnvelope::of(Skips { skips, next_cursor: next.map(cursor::after_skip) }))
 }
 
 fn check(query: SkipListQuery) -> Result<SkipQuery, FieldErrors> {

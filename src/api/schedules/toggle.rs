@@ -7,7 +7,7 @@ use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::schedules::ScheduleSwitch;
@@ -22,7 +22,7 @@ use crate::schedules::ScheduleSwitch;
     params(("id" = String, Path, description = "The schedule's id")),
     request_body = ScheduleSwitch,
     responses(
-        (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
+        (status = 200, description = "The schedule", body = DataEnvelope<ScheduleRecord>),
         Unchanged,
         Usual,
     ),
@@ -32,8 +32,8 @@ pub(super) async fn toggle_schedule(
     WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
-) -> Result<Data<ScheduleRecord>, ApiError> {
+) -> Result<DataEnvelope<ScheduleRecord>, ApiError> {
     let request: ScheduleSwitch = object(&body)?;
     let schedule = api.schedules.toggle(account, call, id, request).await?;
-    Ok(Data::of(schedule.into()))
+    Ok(DataEnvelope::of(schedule.into()))
 }

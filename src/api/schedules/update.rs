@@ -7,7 +7,7 @@ use crate::api::authentication::WriteAccess;
 use crate::api::body::JsonBody;
 use crate::api::id::ScheduleInPath;
 use crate::api::openapi::{Unchanged, Usual};
-use crate::api::reply::Data;
+use crate::api::reply::DataEnvelope;
 use crate::api::{ApiError, SharedApi};
 use crate::domain::request_body::object;
 use crate::schedules::ScheduleUpdate;
@@ -23,7 +23,7 @@ use crate::schedules::ScheduleUpdate;
     params(("id" = String, Path, description = "The schedule's id")),
     request_body = ScheduleUpdate,
     responses(
-        (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
+        (status = 200, description = "The schedule", body = DataEnvelope<ScheduleRecord>),
         Unchanged,
         Usual,
     ),
@@ -33,7 +33,7 @@ pub(super) async fn put_schedule(
     writer: WriteAccess,
     id: ScheduleInPath,
     body: JsonBody,
-) -> Result<Data<ScheduleRecord>, ApiError> {
+) -> Result<DataEnvelope<ScheduleRecord>, ApiError> {
     patch_schedule(state, writer, id, body).await
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn put_schedule(
     params(("id" = String, Path, description = "The schedule's id")),
     request_body = ScheduleUpdate,
     responses(
-        (status = 200, description = "The schedule", body = Data<ScheduleRecord>),
+        (status = 200, description = "The schedule", body = DataEnvelope<ScheduleRecord>),
         Unchanged,
         Usual,
     ),
@@ -57,8 +57,8 @@ pub(super) async fn patch_schedule(
     WriteAccess(account, call): WriteAccess,
     ScheduleInPath(id): ScheduleInPath,
     JsonBody(body): JsonBody,
-) -> Result<Data<ScheduleRecord>, ApiError> {
+) -> Result<DataEnvelope<ScheduleRecord>, ApiError> {
     let request: ScheduleUpdate = object(&body)?;
     let schedule = api.schedules.update(account, call, id, request).await?;
-    Ok(Data::of(schedule.into()))
+    Ok(DataEnvelope::of(schedule.into()))
 }

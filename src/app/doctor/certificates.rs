@@ -86,7 +86,7 @@ fn servers(config: &Config) -> Vec<CertifiedServer> {
     if let StoreChoice::Postgres(settings) = &config.store {
         add("store.url", settings.tls_server().into_iter().collect(), true);
     }
-    if let ClusterMode::Cluster(shared) = &config.peers {
+    if let ClusterMode::Cluster(shared) = &config.cluster_mode {
         add("queue.url", shared.queue.tls_servers(), false);
         add("cluster.url", shared.cluster.tls_servers(), false);
     }

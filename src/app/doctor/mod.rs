@@ -28,16 +28,16 @@ pub struct Diagnosis {
 /// Checks all servers, files and keys of `config`. The number of database connections is checked
 /// for this number of `replicas`; by default for the replicas that are alive, but at least one.
 pub async fn diagnose(config: &Config, replicas: Option<u32>, clock: &Clock) -> Vec<Diagnosis> {
-    let (secrets, (peers, alive), certificates, mail, oidc) = tokio::join!(
+    let (secrets, (servers, alive), certificates, mail, oidc) = tokio::join!(
         secrets::check_up(config),
-        of_peers(config, clock),
+        of_queue_and_cluster(config, clock),
         certificates::check_up(config, clock),
         mail::check_up(config),
         oidc::check_up(config, clock),
     );
     let mut all = named("secrets.keys_file", secrets);
     all.extend(of_store(config, replicas.unwrap_or(alive.max(1)), clock).await);
-    all.extend(peers);
+    all.extend(servers);
     all.extend(mail);
     all.extend(oidc);
     all.extend(certificates);
@@ -61,8 +61,8 @@ async fn of_store(config: &Config, replicas: u32, clock: &Clock) -> Vec<Diagnosi
 }
 
 /// Checks the queue and the cluster, and returns the number of replicas that are alive.
-async fn of_peers(config: &Config, clock: &Clock) -> (Vec<Diagnosis>, u32) {
-    let ClusterMode::Cluster(shared) = &config.peers else { return (Vec::new(), 0) };
+async fn of_queue_and_cluster(config: &Config, clock: &Clock) -> (Vec<Diagnosis>, u32) {
+    let ClusterMode::Cluster(shared) = &config.cluster_mode else { return (Vec::new(), 0) };
     let (queue, cluster) =
         tokio::join!(redis::check_up(&shared.queue, clock), etcd::check_up(&shared.cluster, clock));
     let alive = cluster.seen.map_or(0, |seen| seen.members.len());

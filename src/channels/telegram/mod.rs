@@ -35,7 +35,8 @@ const WRONG_TOKEN: &str =
     "Must be a bot token of Telegram such as 123456789:AAE…, as @BotFather shows it";
 const WRONG_CHAT: &str = "Must be a number or the @name of a public chat";
 
-/// The maximum length of a token's bot number, and the allowed lengths of its secret.
+/// The maximum length of a token's bot number, and the allowed lengths of its secret, in
+/// characters.
 const MAX_BOT: usize = 20;
 const SECRET_LENGTHS: std::ops::RangeInclusive<usize> = 20..=100;
 

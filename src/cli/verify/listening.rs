@@ -12,7 +12,7 @@ use crate::runtime::{Clock, Mutex, ServeLimits, Tasks, serve};
 
 /// The requests that have arrived.
 #[derive(Clone, Default)]
-pub(super) struct Listening(Arc<Mutex<Vec<HeardRequest>>>);
+pub(super) struct RequestListener(Arc<Mutex<Vec<HeardRequest>>>);
 
 /// A request that has arrived, identified by job and attempt.
 struct HeardRequest {
@@ -20,7 +20,7 @@ struct HeardRequest {
     attempt: String,
 }
 
-impl Listening {
+impl RequestListener {
     /// Starts to answer requests at `address` with 200 and to count them.
     pub(super) async fn start(
         address: SocketAddr,

@@ -20,7 +20,7 @@ use super::{CliError, output};
 use crate::app::Signals;
 use crate::domain::Timestamp;
 use crate::runtime::{Clock, Tasks};
-use listening::Listening;
+use listening::RequestListener;
 use service::{CheckedService, MadeSchedule};
 use tally::{TickState, TickTally};
 
@@ -63,7 +63,7 @@ pub(super) async fn run(args: &VerifyArgs) -> Result<(), CliError> {
     let (clock, tasks) = (Clock::system(), Tasks::new());
     let service = CheckedService::new(&args.url, &read_key(args)?, &clock, &tasks)?;
     let listening = match args.listen {
-        Some(address) => Some(Listening::start(address, &tasks, &clock).await?),
+        Some(address) => Some(RequestListener::start(address, &tasks, &clock).await?),
         None => None,
     };
     let mut signals = Signals::receive().map_err(CliError::failed)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::listening::Listening;
+use super::listening::RequestListener;
 use crate::domain::Timestamp;
 
 /// The delay beyond which a start counts as late.
@@ -82,7 +82,7 @@ impl TickTally {
     }
 
     /// Compares the jobs that the service reported with the requests that arrived.
-    pub(super) fn compare(&mut self, listening: &Listening) {
+    pub(super) fn compare(&mut self, listening: &RequestListener) {
         let mut received = 0;
         for job in &self.jobs {
             let (count, is_doubled) = listening.of(job);
@@ -137,7 +137,7 @@ mod tests {
             "1 ticks: 0 missed, 0 doubled, 1 over a second late\n\
              0 jobs failed; the longest start lag was 2500 ms\n"
         );
-        fine.compare(&Listening::default());
+        fine.compare(&RequestListener::default());
         assert!(!fine.is_kept(), "the service reports a job, and no request arrived");
         for wrong in [vec![], vec![job("PENDING")], vec![job("SUCCESS"), job("SUCCESS")]] {
             let mut tally = TickTally::default();
@@ -148,7 +148,7 @@ mod tests {
         let mut tally = TickTally::default();
         tally.add(tick, TickState::of(&[unsent]));
         assert!(!tally.is_kept());
-        tally.compare(&Listening::default());
+        tally.compare(&RequestListener::default());
         assert!(tally.to_string().starts_with("1 ticks: 1 missed, 0 doubled"), "{tally}");
         assert!(!TickTally::default().is_kept(), "nothing was seen");
     }

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 
 use super::connection::{DELETE, GRANT, PUT, REVOKE, STATUS, answer, connect, written};
 use super::failure::EtcdFailure;
-use super::inspection::look;
+use super::inspection::inspect;
 use super::membership::EtcdKeys;
 use super::settings::ServerSettings;
 use crate::cluster::ClusterState;
@@ -26,7 +26,7 @@ const MEMBERS: usize = 3;
 
 /// The result of a check of etcd.
 #[derive(Debug)]
-pub struct Inspected {
+pub struct EtcdCheckup {
     /// The findings, one for each check.
     pub findings: Vec<Finding>,
     /// The state of the cluster, if a server answers.
@@ -34,11 +34,11 @@ pub struct Inspected {
 }
 
 /// Checks all servers of `settings`.
-pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> Inspected {
+pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> EtcdCheckup {
     let turns = 0..settings.endpoints.len();
     let (servers, seen) = tokio::join!(
         join_all(turns.map(|turn| server(settings, turn, clock))),
-        look(settings, clock)
+        inspect(settings, clock)
     );
     let answering = servers.iter().filter(|told| told.is_ok()).count();
     // A server that does not answer is only a warning while the majority does.
@@ -65,7 +65,7 @@ pub async fn check_up(settings: &ServerSettings, clock: &Clock) -> Inspected {
             )));
         }
     }
-    Inspected { findings, seen: seen.ok() }
+    EtcdCheckup { findings, seen: seen.ok() }
 }
 
 /// Checks one server.

@@ -13,18 +13,21 @@ use crate::runtime::Clock;
 ///
 /// # Errors
 /// If no server answers: the error of the last one.
-pub async fn look(settings: &ServerSettings, clock: &Clock) -> Result<ClusterState, ClusterError> {
+pub async fn inspect(
+    settings: &ServerSettings,
+    clock: &Clock,
+) -> Result<ClusterState, ClusterError> {
     let mut failed = EtcdFailure::Ended;
     for turn in 0..settings.endpoints.len() {
-        match look_from(settings, turn, clock).await {
+        match inspect_from(settings, turn, clock).await {
             Ok(seen) => return Ok(seen),
             Err(failure) => failed = failure,
         }
     }
-    Err(ClusterError { operation: "look", source: failed.into() })
+    Err(ClusterError { operation: "inspect", source: failed.into() })
 }
 
-async fn look_from(
+async fn inspect_from(
     settings: &ServerSettings,
     turn: usize,
     clock: &Clock,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::LiveReplica;
 use crate::domain::shard::ShardId;
-use crate::domain::shard_assignment::owners;
+use crate::domain::shard_assignment::assign_shards;
 
 /// The names of the keys.
 #[derive(Clone)]
@@ -167,7 +167,7 @@ impl ClusterView {
     pub(super) fn shall_lead(&self, name: &str, shards: u16) -> BTreeSet<ShardId> {
         let members = self.members.iter().filter(|(_, presence)| presence.leads);
         let members: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();
-        let owners = owners(&members, shards).into_iter();
+        let owners = assign_shards(&members, shards).into_iter();
         let own = (0..shards).zip(owners).filter(|(_, owner)| members[*owner] == name);
         own.map(|(shard, _)| ShardId(shard)).collect()
     }

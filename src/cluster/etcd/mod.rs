@@ -30,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cluster, ClusterError, Replacement, Terms};
 use crate::runtime::{Clock, Random, TaskKind, Tasks};
-pub use checkup::{Inspected, check_up};
-pub use inspection::look;
+pub use checkup::{EtcdCheckup, check_up};
+pub use inspection::inspect;
 use member::{EtcdMember, KnownMembership};
 use membership::EtcdKeys;
 pub use settings::{EtcdSettings, InvalidEtcdSettings, ServerSettings};

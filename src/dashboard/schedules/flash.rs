@@ -10,7 +10,7 @@ use crate::domain::ScheduleId;
 use crate::domain::schedule::Schedule;
 use crate::domain::user::Role;
 
-/// The field of the address that tells the page of a change.
+/// The query field that names the change that was just made.
 const DONE: &str = "done";
 
 /// Returns the address of the page of a schedule after it was paused or resumed.
@@ -19,7 +19,7 @@ pub(super) fn address(dashboard: &DashboardParts, id: ScheduleId, is_enabled: bo
     format!("{}?{DONE}={change}", path_of(dashboard, id))
 }
 
-/// Renders the note, as long as the schedule is in the state that the address tells.
+/// Renders the note, as long as the schedule is in the state that the address names.
 pub(super) fn note(
     dashboard: &DashboardParts,
     visitor: &Visitor,

@@ -13,11 +13,11 @@ use crate::telemetry::metrics::{DEGRADED, Server};
 /// The location of a shard's due index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IndexLocation {
-    /// In the shared queue.
+    /// The index is in the shared queue.
     Shared,
-    /// In the own queue.
+    /// The index is in this replica's memory.
     Own,
-    /// In neither, until it has been built anew where [`Outage::is_on`] says.
+    /// The index must be rebuilt, in the place that [`Outage::is_on`] tells.
     Nowhere,
 }
 

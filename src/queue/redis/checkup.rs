@@ -20,13 +20,13 @@ const SLOW: Duration = Duration::from_millis(10);
 
 /// Checks the server of `settings`.
 pub async fn check_up(settings: &RedisSettings, clock: &Clock) -> Vec<Finding> {
-    match look(settings, clock).await {
+    match check_server(settings, clock).await {
         Ok(findings) => findings,
         Err(error) => vec![Finding::failure(reason(&error))],
     }
 }
 
-async fn look(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
+async fn check_server(settings: &RedisSettings, clock: &Clock) -> Result<Vec<Finding>> {
     let server = RedisServer::new(settings, clock.clone())?;
     let mut round_trip = Duration::MAX;
     for _ in 0..QUESTIONS {

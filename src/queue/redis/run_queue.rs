@@ -1,7 +1,7 @@
 //! The run queue: each shard has the tickets that wait for their start, in the order of their
 //! starts, and the ready tickets by account and host.
 //!
-//! A take looks at all shards, then runs a script for each shard that has tickets. The shards that
+//! A take surveys all shards, then runs a script for each shard that has tickets. The shards that
 //! are asked at once share the capacity. What remains then goes to one shard after the other.
 //! Each take begins with another shard. The shards of a cluster are on several servers: where one
 //! is down, its shards back off, and the tickets of the others are taken all the same.
@@ -40,7 +40,7 @@ const ANSWER_LIFE: Duration = Duration::from_secs(5);
 pub(super) struct RedisRunQueue {
     server: Arc<RedisServer>,
     push: Script,
-    look: Script,
+    survey: Script,
     make_ready: Script,
     take: Script,
     shards: u16,
@@ -51,7 +51,7 @@ pub(super) struct RedisRunQueue {
 }
 
 /// The result of a look at a shard.
-struct ShardLook {
+struct ShardSurvey {
     shard: ShardId,
     ready: usize,
     due: usize,
@@ -63,7 +63,7 @@ impl RedisRunQueue {
     pub(super) fn new(server: Arc<RedisServer>, shards: u16, taker: u64) -> Self {
         Self {
             push: Script::new(faults::statement("push", include_str!("scripts/push.lua"))),
-            look: Script::new(include_str!("scripts/look.lua")),
+            survey: Script::new(include_str!("scripts/survey.lua")),
             make_ready: Script::new(include_str!("scripts/make_ready.lua")),
             take: Script::new(include_str!("scripts/take.lua")),
             shards,
@@ -104,7 +104,7 @@ impl RedisRunQueue {
 
     pub(super) async fn take(&self, now: Timestamp, capacity: &Capacity) -> Result<TakenTickets> {
         let lent = &self.server.connect("take").await?;
-        let mut seen = self.look(lent, now).await?;
+        let mut seen = self.survey(lent, now).await?;
         let mut next = seen.iter().filter_map(|seen| seen.next).min();
         seen.retain(|seen| seen.ready + seen.due > 0);
         if seen.is_empty() || capacity.total == 0 {
@@ -158,10 +158,10 @@ impl RedisRunQueue {
     }
 
     /// Looks at the shards that do not back off, and returns those that have tickets.
-    async fn look(&self, lent: &LentConnection<'_>, now: Timestamp) -> Result<Vec<ShardLook>> {
+    async fn survey(&self, lent: &LentConnection<'_>, now: Timestamp) -> Result<Vec<ShardSurvey>> {
         let (shards, keys) = (self.back_off.ready(self.shards), &self.server.keys);
-        let looks = shards.chunks(lent.shards_at_once()).map(|shards| {
-            let mut script = self.look.prepare_invoke();
+        let surveys = shards.chunks(lent.shards_at_once()).map(|shards| {
+            let mut script = self.survey.prepare_invoke();
             for shard in shards {
                 script.key(keys.tickets(*shard)).key(keys.ready(*shard));
             }
@@ -170,13 +170,18 @@ impl RedisRunQueue {
                 let rows: Result<Vec<(usize, usize, usize, String)>> = lent.run(&script).await;
                 let seen = |(position, ready, due, next): (usize, _, _, String)| {
                     let next = next.parse().ok().map(Timestamp::from_millis);
-                    shards.get(position).map(|shard| ShardLook { shard: *shard, ready, due, next })
+                    shards.get(position).map(|shard| ShardSurvey {
+                        shard: *shard,
+                        ready,
+                        due,
+                        next,
+                    })
                 };
                 let seen = rows.map(|rows| rows.into_iter().filter_map(seen).collect::<Vec<_>>());
                 (shards, seen)
             }
         });
-        let answers = join_all(looks).await;
+        let answers = join_all(surveys).await;
         let seen = match lent.is_cluster() {
             true => self.back_off.unless_all_fail(answers)?,
             false => answers.into_iter().map(|(_, seen)| seen).collect::<Result<Vec<_>>>()?,
@@ -190,7 +195,7 @@ impl RedisRunQueue {
         &self,
         lent: &LentConnection<'_>,
         now: Timestamp,
-        seen: &[ShardLook],
+        seen: &[ShardSurvey],
     ) -> Result<()> {
         let keys = &self.server.keys;
         let batches = seen.iter().flat_map(|seen| {

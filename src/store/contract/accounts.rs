@@ -69,7 +69,7 @@ pub enum KeyCreated {
 /// A new key that replaces another one. It gets the name, the scope and the lifetime that the old
 /// key was created with.
 #[derive(Clone, Copy, Debug)]
-pub struct Rotation {
+pub struct KeyRotation {
     /// The key to be replaced.
     pub old: KeyId,
     /// The time from which the old key is refused, unless it expires earlier.
@@ -80,7 +80,7 @@ pub struct Rotation {
     pub digest: KeyDigest,
 }
 
-impl Rotation {
+impl KeyRotation {
     /// Returns the number of working keys that the rotation ends at once: 0 or 1.
     pub(in crate::store) fn ended_by(&self, now: Timestamp) -> u64 {
         u64::from(self.old_expires_at <= now)
@@ -197,7 +197,7 @@ measured! {
         async fn keys(&self, account: AccountId) -> Result<Vec<KeyRecord>>;
 
         /// Creates a key that replaces one that works. The old key works until it expires.
-        async fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> Result<RotationResult>;
+        async fn rotate_key(&self, write: &WriteContext, rotation: &KeyRotation) -> Result<RotationResult>;
 
         /// Revokes a key permanently. Returns `false` if the account has no such key. A repeated
         /// call has no effect.

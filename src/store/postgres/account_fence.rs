@@ -3,7 +3,7 @@
 use crate::domain::AccountId;
 use crate::domain::shard::ShardId;
 use crate::store::postgres::PostgresStore;
-use crate::store::sql::access::Access;
+use crate::store::sql::connection::access::Access;
 use crate::store::{CHANGES_KEPT, Result, StoreErrorKind, sql};
 
 /// After this many failed shards the server counts as unavailable. Shards whose row is locked do

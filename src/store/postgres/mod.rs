@@ -69,7 +69,8 @@
 //! Rule: a stage does not wait for such a row, or only for a moment. Firing and claiming skip
 //! locked rows (`SKIP LOCKED`). Firing reports the schedules that it skipped; a job that a claim
 //! skipped is missing from the result. Renewing skips old leases that are locked. The job rescuer
-//! reads without locks. Committing waits for a moment, and then skips locked rows, too (`passing`).
+//! reads without locks. Committing waits for a moment, and then skips locked rows, too
+//! (`skip_locked`).
 //!
 //! # Partitions
 //!
@@ -101,6 +102,7 @@ mod commits;
 mod connection;
 mod firing;
 mod history;
+mod open;
 mod transfer;
 
 use std::collections::{BTreeMap, HashSet};
@@ -112,7 +114,7 @@ use std::time::Duration;
 
 use crate::domain::AccountId;
 use crate::runtime::{Mutex, Tasks};
-use crate::store::sql::access::AdapterShared;
+use crate::store::sql::connection::access::AdapterShared;
 use crate::store::sql::fault::failed_in;
 use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};

@@ -12,10 +12,10 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use crate::store::postgres::connection::others::no_other_session;
 use crate::store::postgres::history::partitions::days_of;
 use crate::store::postgres::{PostgresStore, failed_in};
-use crate::store::sql::access::WorkScope;
 use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::WorkScope;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::shards::set_up;
+use crate::store::sql::firing::shards::set_up;
 use crate::store::transfer::copy::{CopiedPage, NextTicks, RowKey, Table, row_count};
 use crate::store::{Result, StoreErrorKind};
 

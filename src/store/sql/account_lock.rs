@@ -2,9 +2,9 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::connection::{Connection, Dialect};
-use super::fault::{Fault, SqlResult};
 use crate::domain::{AccountId, Timestamp};
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{CHANGES_KEPT, StoreErrorKind, sql};
 
 /// Locks an account, so that only one transaction at a time counts and adds its objects. Returns

@@ -5,16 +5,16 @@ use std::fmt::Display;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::batch_rows::{batch_row, json};
-use super::connection::Connection;
-use super::fault::SqlResult;
-use super::hex::Hex;
-use super::idempotency;
-use super::old_rows::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, AuditId, Timestamp};
 use crate::store::sql;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::encoding::batch_rows::{batch_row, json};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::history::old_rows::{OldRows, prune};
+use crate::store::sql::idempotency;
 use crate::store::{
     AuditContext, AuditEntry, AuditPage, AuditQuery, AuditStore, INSTALLATION, Result, WriteContext,
 };

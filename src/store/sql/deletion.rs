@@ -6,25 +6,25 @@ use async_trait::async_trait;
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::account_lock::fence_change;
-use super::audit;
-use super::batch_rows::{ColumnType, json, json_ids};
-use super::connection::{Connection, Dialect};
-use super::erasure::{
-    self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
-    GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SKIPS, VERSIONS, clear, count_rows, indexed,
-};
-use super::fault::SqlResult;
-use super::hex::Hex;
-use super::history::remove_jobs;
-use super::old_rows::is_alone;
 use crate::domain::audit::Action;
 use crate::domain::schedule::UnreadableFields;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::deletion::SETTLED;
-use crate::store::sql::rows::{StoreRow, read_rows};
+use crate::store::sql::account_lock::fence_change;
+use crate::store::sql::accounts::erasure::{
+    self, CLEARED, DELETE, DELETED, DELETED_AT, FIRST_DELETED, FIRST_SKIP, FIRST_VERSION,
+    GOING_ACCOUNTS, GONE, MONTHS, NOTE, ROWS_COUNTED, SKIPS, VERSIONS, clear, count_rows, indexed,
+};
+use crate::store::sql::audit;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{ColumnType, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::encoding::rows::{StoreRow, read_rows};
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::history::old_rows::is_alone;
+use crate::store::sql::history::remove_jobs;
 use crate::store::{
     DeletedAccount, DeletedPosition, DeletionStore, ErasureResult, INSTALLATION, Result,
     SkipPosition, StoredMonth, StoredSkip, StoredVersion, WriteContext, sql,

@@ -15,15 +15,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::batch_rows::{batch_row, json};
-use super::connection::{Connection, Dialect};
-use super::fault::SqlResult;
-use super::hex::Hex;
-use super::old_rows::execute_alone;
-use super::rows::{StoreRow, number, read_rows};
 use crate::domain::hours::{AccountHour, LAG_CLASSES, hour_of, lag_class};
 use crate::domain::{AccountId, JobId, Timestamp};
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{batch_row, json};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::encoding::rows::{StoreRow, number, read_rows};
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::history::old_rows::execute_alone;
 use crate::store::{HourStore, Result, sql};
 
 /// Adds ended jobs to the hours of their accounts. `$ended` has a row for each job: its account, end,

@@ -3,15 +3,15 @@
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::connection::Connection;
-use super::fault::{Fault, SqlResult};
-use super::old_rows::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::call::Idempotency;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::contract::idempotency::StoredKey;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::history::old_rows::{OldRows, prune};
 use crate::store::{
     IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, WriteContext, sql,
 };

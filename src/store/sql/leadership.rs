@@ -4,13 +4,13 @@
 use async_trait::async_trait;
 use sqlx::FromRow;
 
-use super::access::{Access, Database, call};
-use super::query::execute_all;
-use super::shards;
 use crate::domain::Timestamp;
 use crate::domain::shard::{Epoch, ShardId};
 use crate::store::contract::leadership::KEPT;
-use crate::store::sql::rows::{StoreRow, read_rows};
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::query::execute_all;
+use crate::store::sql::encoding::rows::{StoreRow, read_rows};
+use crate::store::sql::firing::shards;
 use crate::store::{Leadership, LeadershipStore, ReplicaLease, Result, ShardLeader, sql};
 
 const RAISE: &str = "
@@ -40,7 +40,7 @@ macro_rules! all_shards {
              WHERE shard + 1 < (SELECT value FROM meta WHERE name = 'shards')) "
     };
 }
-pub(super) use all_shards;
+pub(in crate::store::sql) use all_shards;
 
 const LEADERS: &str = concat!(
     all_shards!(),

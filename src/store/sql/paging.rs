@@ -3,11 +3,11 @@
 use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
 
-use super::fault::SqlResult;
-use super::rows::ListedSkip;
 use crate::domain::job::Job;
 use crate::domain::schedule::Schedule;
 use crate::store::SkipPage;
+use crate::store::sql::encoding::rows::ListedSkip;
+use crate::store::sql::fault::SqlResult;
 
 /// The maximum to which the jobs of a list are counted.
 pub(in crate::store) const JOBS_COUNTED: i64 = 10_000;

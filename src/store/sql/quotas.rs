@@ -5,17 +5,17 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::batch_rows::{ColumnType, batch_row, json, json_ids};
-use super::connection::{Connection, Dialect};
-use super::fault::SqlResult;
-use super::hex::Hex;
-use super::months::{MonthCounter, oldest_kept};
-use super::query::execute_all;
-use super::values::key_from;
 use crate::domain::plan::month_of;
 use crate::domain::{AccountId, Timestamp};
 use crate::store::contract::quotas::jobs;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::query::execute_all;
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::encoding::values::key_from;
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::months::{MonthCounter, oldest_kept};
 use crate::store::{
     GrantedJobs, JobGrants, QuotaStore, Result, TriggerResult, WantedJobs, WriteContext, sql,
 };
@@ -65,7 +65,7 @@ fn ids(accounts: &[AccountId]) -> String {
 
 /// Takes one job of the month's quota, in the transaction that creates the job. Returns the reason
 /// if there is none left.
-pub(super) async fn take_one(
+pub(in crate::store::sql) async fn take_one(
     connection: &mut Connection<'_>,
     write: WriteContext,
     quota: u64,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::{AssertSqlSafe, ColumnIndex, Decode, FromRow, Row, Type};
 
-use super::access::{Access, Database, call};
-use super::connection::{Connection, Dialect};
-use super::fault::{Fault, SqlResult};
-use super::rows::read_rows;
-use super::values::RowId;
 use crate::domain::AccountId;
 use crate::store::contract::secrets::SealedRow;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::rows::read_rows;
+use crate::store::sql::encoding::values::RowId;
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{
     KeyProof, OpenError, Resealed, Result, SealedTable, SecretStore, StoreErrorKind, sql,
 };

@@ -7,16 +7,16 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::account_lock::lock;
-use super::audit;
-use super::connection::Connection;
-use super::fault::SqlResult;
-use super::old_rows::{OldRows, prune};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, JobId, SigningSecretId, Timestamp};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::sql::account_lock::lock;
+use crate::store::sql::audit;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::history::old_rows::{OldRows, prune};
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, WriteContext, sql};
 
 /// Reads the secrets of an account, newest first. Parameter: account.

@@ -4,14 +4,14 @@ use std::future::Future;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database, call};
-use super::connection::Dialect;
-use super::history::prune_account;
-use super::leadership::all_shards;
-use super::old_rows::{OldRows, prune};
 use crate::domain::shard::Epoch;
 use crate::domain::{AccountId, Timestamp};
-use crate::store::sql::rows::{StoreRow, read_rows};
+use crate::store::sql::connection::Dialect;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::encoding::rows::{StoreRow, read_rows};
+use crate::store::sql::history::old_rows::{OldRows, prune};
+use crate::store::sql::history::prune_account;
+use crate::store::sql::leadership::all_shards;
 use crate::store::{CurrentLeader, PrunedRows, Result, ShardRecord, UpkeepStore, WaitingJobs, sql};
 
 /// Reads the accounts of a plan whose history was last pruned before an instant, the longest ago

@@ -43,7 +43,7 @@ pub use connection::checkup::{check_up, free_bytes};
 pub use connection::lock::ServerLock;
 
 use crate::runtime::Tasks;
-use crate::store::sql::access::AdapterShared;
+use crate::store::sql::connection::access::AdapterShared;
 use crate::store::sql::fault::failed_in;
 use connection::access::SqliteConnections;
 

@@ -5,11 +5,11 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::ScheduleId;
 use crate::store::Result;
-use crate::store::sql::access::{Access, call};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::{Access, call};
+use crate::store::sql::encoding::values::RowId;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::query_as;
-use crate::store::sql::values::RowId;
 use crate::store::sqlite::SqliteStore;
 use crate::store::transfer::copy::{
     ColumnForm, CopiedPage, CopiedRow, NextTicks, PAGE_BYTES, PAGE_ROWS, RowKey, Table, row_count,

@@ -337,15 +337,15 @@ label! {
 label! {
     /// The purpose of a certificate file.
     CertificateUse, "certificate" {
-        /// Trusted for requests to targets.
+        /// A certificate that is trusted for requests to targets.
         Outbound = "outbound",
-        /// Trusted for the mail server.
+        /// A certificate that is trusted for the mail server.
         Mail = "mail",
-        /// Trusted for the queue.
+        /// A certificate that is trusted for the queue.
         Queue = "queue",
-        /// Trusted for the cluster.
+        /// A certificate that is trusted for the cluster.
         Cluster = "cluster",
-        /// Trusted for the store, or presented to it.
+        /// A certificate that is trusted for the store, or presented to it.
         Store = "store",
     }
 }

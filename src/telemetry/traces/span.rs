@@ -17,7 +17,7 @@ pub(super) fn empty(context: SpanContext, began_at: Timestamp, ended_at: Timesta
         span_kind: SpanKind::Internal,
         name: "".into(),
         start_time: system_time(began_at),
-        // The clocks of two replicas may differ, so the end could be before the begin.
+        // The clocks of two replicas may differ, so the end could be before the start.
         end_time: system_time(ended_at.max(began_at)),
         attributes: Vec::with_capacity(8),
         dropped_attributes_count: 0,

@@ -12,7 +12,7 @@ const FROM: (&str, &str) = ("mail.from", "alerts@punctual.example");
 
 /// Starts a service that sends its mails through `server` and signs in with `login`
 /// (`USER:PASSWORD@`).
-async fn told_by(server: &MailServer, login: &str) -> AlertSetup {
+async fn start_with_mail_server(server: &MailServer, login: &str) -> AlertSetup {
     let url = server.url(login);
     let authority = server.authority.as_ref().map(|path| path.to_str().expect("text"));
     let ca_file = ("mail.ca_file", authority.unwrap_or_default());
@@ -37,7 +37,7 @@ async fn mails_go_over_tls_and_after_a_login() {
     for tls in [Tls::Start, Tls::Implicit] {
         let options = MailOptions { tls, login: Some(LOGIN), ..MailOptions::default() };
         let server = MailServer::with(options).await;
-        let setup = told_by(&server, "alerts:correct%20horse@").await;
+        let setup = start_with_mail_server(&server, "alerts:correct%20horse@").await;
         let made = channel(setup.api(), "email", json!({ "to": "ops@example.com" })).await;
         verify(setup.api(), id(&made)).await;
         let schedule = setup.schedule("/seq/500", &[id(&made)], json!({})).await;
@@ -56,7 +56,7 @@ async fn a_wrong_password_is_the_operators_to_mend() {
     for tls in [Tls::Start, Tls::Implicit] {
         let options = MailOptions { tls, login: Some(LOGIN), ..MailOptions::default() };
         let server = MailServer::with(options).await;
-        let setup = told_by(&server, "alerts:marker-wrong@").await;
+        let setup = start_with_mail_server(&server, "alerts:marker-wrong@").await;
         let made = channel(setup.api(), "email", json!({ "to": "ops@example.com" })).await;
         let reply = try_verify(&setup, &made).await;
         let (details, message) = refusal(&reply);
@@ -85,7 +85,7 @@ async fn a_server_that_cannot_be_trusted_gets_no_mail() {
 async fn a_recipient_that_the_server_refuses_is_not_verified() {
     let options = MailOptions { refuse: Some("nobody@example.com"), ..MailOptions::default() };
     let server = MailServer::with(options).await;
-    let setup = told_by(&server, "").await;
+    let setup = start_with_mail_server(&server, "").await;
     let made = channel(setup.api(), "email", json!({ "to": "nobody@example.com" })).await;
     let reply = try_verify(&setup, &made).await;
     let (details, message) = refusal(&reply);
@@ -101,7 +101,7 @@ async fn a_recipient_that_the_server_refuses_is_not_verified() {
 #[tokio::test]
 async fn mails_arrive_when_the_server_is_back() {
     let mut server = MailServer::start().await;
-    let setup = told_by(&server, "").await;
+    let setup = start_with_mail_server(&server, "").await;
     let made = channel(setup.api(), "email", json!({ "to": "ops@example.com" })).await;
     verify(setup.api(), id(&made)).await;
     let one = setup.schedule("/seq/500", &[id(&made)], json!({})).await;

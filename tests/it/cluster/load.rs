@@ -177,7 +177,7 @@ impl Users {
     }
 
     /// Records the newest finished jobs.
-    pub async fn look(&self) {
+    pub async fn record_newest_jobs(&self) {
         let Some(address) = self.address() else { return };
         let reply = self.call(address, 0, ("GET", "/v1/jobs?pageSize=100"), None).await;
         let Some(reply) = reply.filter(|reply| reply.status == 200) else { return };
@@ -187,7 +187,7 @@ impl Users {
     }
 
     /// Records all finished jobs.
-    pub async fn look_at_all(&self) {
+    pub async fn record_all_jobs(&self) {
         let address = self.address().expect("a replica");
         let jobs = ApiClient::new(address, &self.keys[0]).jobs("").await;
         let seen = jobs.iter().map(|job| read::job(job, 0)).filter(Job::is_final);
@@ -208,7 +208,7 @@ impl Users {
             match self.below(10) {
                 0 => self.create_one().await,
                 1 => self.probe_foreign_objects(any).await,
-                2 => self.look().await,
+                2 => self.record_newest_jobs().await,
                 _ => self.trigger(any).await,
             }
         }

@@ -137,7 +137,7 @@ impl World {
         self.replicas[sleeper].pause();
         self.target.release();
         self.final_within(TAKEN_OVER, &jobs).await;
-        self.users.look_at_all().await;
+        self.users.record_all_jobs().await;
         self.replicas[sleeper].resume();
         self.replicas[sleeper].ready().await;
         self.end_fault();

@@ -23,7 +23,7 @@ pub struct History {
 
 impl History {
     /// Reads all jobs. Asserts that final jobs have not changed.
-    pub async fn look(&mut self, api: &ApiClient) {
+    pub async fn check_finals(&mut self, api: &ApiClient) {
         for job in api.jobs("").await {
             let id = text(&job, "id").to_owned();
             if let Some(before) = self.finals.get(&id) {
@@ -37,7 +37,7 @@ impl History {
 
     /// Checks all invariants after all jobs have finished. Returns the jobs.
     pub async fn judge(&mut self, api: &ApiClient, target: &Recorder) -> Vec<Value> {
-        self.look(api).await;
+        self.check_finals(api).await;
         let jobs = api.jobs("").await;
         let known: BTreeSet<_> = jobs.iter().map(|job| text(job, "id").to_owned()).collect();
         assert_eq!(known.len(), jobs.len(), "a job is listed twice");

@@ -102,7 +102,7 @@ async fn repeated_kills_under_load_lose_and_double_nothing() {
     let server = installation.serve().await;
     let api = installation.client(&server);
     let mut history = std::mem::take(&mut *history.lock().expect("not poisoned"));
-    history.look(&api).await;
+    history.check_finals(&api).await;
     within(TO_THE_END, "all jobs finish", async || {
         api.jobs("").await.iter().all(is_final).then_some(())
     })

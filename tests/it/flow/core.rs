@@ -131,7 +131,7 @@ pub struct WatchedQueue {
     /// `true` while the queue replaces one that replicas share.
     pub is_replacement: AtomicBool,
     /// The number of reads of the due index.
-    looks: AtomicUsize,
+    due_reads: AtomicUsize,
     /// The shard whose due index does not respond.
     silent: watch::Sender<Option<ShardId>>,
 }
@@ -150,8 +150,8 @@ impl WatchedQueue {
     }
 
     /// Returns the number of reads of the due index.
-    pub fn looks(&self) -> usize {
-        self.looks.load(Ordering::Relaxed)
+    pub fn due_reads(&self) -> usize {
+        self.due_reads.load(Ordering::Relaxed)
     }
 
     fn is_there(&self, operation: &'static str) -> Result<()> {
@@ -193,7 +193,7 @@ impl Queue for WatchedQueue {
         (after, now): (Option<Timestamp>, Timestamp),
         limit: usize,
     ) -> Result<IndexAnswer<DueTicks>> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.due_reads.fetch_add(1, Ordering::Relaxed);
         let mut silent = self.silent.subscribe();
         silent.wait_for(|silent| *silent != Some(shard)).await.expect("it is there");
         self.inner.due(shard, epoch, (after, now), limit).await

@@ -40,9 +40,9 @@ async fn shards_that_wait_for_a_turn_are_not_served_repeatedly() {
         }
     };
     let release = async {
-        until("the silent shard is read", async || (queue.looks() > 0).then_some(())).await;
+        until("the silent shard is read", async || (queue.due_reads() > 0).then_some(())).await;
         live_for(A_WHILE).await;
-        let looks = queue.looks();
+        let looks = queue.due_reads();
         queue.silence(None);
         queue.due_hint().notify_one();
         looks

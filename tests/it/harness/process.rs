@@ -208,7 +208,7 @@ impl Server {
 
     /// Returns the shards that the server reports to lead, or `None` without a response.
     pub async fn shards(&self) -> Option<Vec<i32>> {
-        let reply = self.look("/readyz").await?;
+        let reply = self.get("/readyz").await?;
         let shards = reply.body["shards"].as_array()?;
         shards.iter().map(|shard| i32::try_from(shard.as_i64()?).ok()).collect()
     }
@@ -233,7 +233,7 @@ impl Server {
 
     /// Returns the values of the metric lines that start with `begin`.
     async fn values(&self, begin: &str) -> Vec<u64> {
-        let metrics = self.look("/metrics").await.expect("an answer").text;
+        let metrics = self.get("/metrics").await.expect("an answer").text;
         let lines = metrics.lines().filter(|line| line.starts_with(begin));
         let values = lines.filter_map(|line| line.rsplit(' ').next());
         values.map(|value| value.parse().expect("a number")).collect()
@@ -241,10 +241,10 @@ impl Server {
 
     /// Returns the status of a response of the operations listener, or `None` without a response.
     pub async fn operations(&self, path: &str) -> Option<u16> {
-        self.look(path).await.map(|reply| reply.status)
+        self.get(path).await.map(|reply| reply.status)
     }
 
-    async fn look(&self, path: &str) -> Option<Reply> {
+    async fn get(&self, path: &str) -> Option<Reply> {
         ApiClient::new(self.operations?, "").call("GET", path, None).await.ok()
     }
 

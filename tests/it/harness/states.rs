@@ -1,5 +1,5 @@
 //! The states of rows as conditions of SQL, for the statements of tests. The codes are those of
-//! `src/store/sql/encoding.rs` and `src/store/sql/alert_rows.rs`.
+//! `src/store/sql/encoding/mod.rs` and `src/store/sql/notifications/rows.rs`.
 
 /// A job that waits for its next attempt.
 macro_rules! waiting {

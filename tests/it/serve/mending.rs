@@ -20,10 +20,10 @@ fn url_of(world: &World, user: &str, password: Option<&str>) -> String {
 /// Asserts that a replica waits for a repair of the store.
 async fn waits(replica: &mut Replica, state: &str, why: &str) {
     replica.waits_for(&json!(["store"])).await;
-    replica.says(why).await;
+    replica.wait_for_log(why).await;
     let reply = replica.ask("/readyz").await;
     assert_eq!((reply.status, &reply.body["store"]), (503, &json!(state)), "{:?}", reply.body);
-    let said = replica.said();
+    let said = replica.read_log();
     let line = said.lines().find(|line| line.contains(why)).expect("said");
     assert!(line.contains("\"level\":\"ERROR\"") && line.contains("store.url"), "{line}");
     assert_eq!(said.matches(why).count(), 1, "said once: {said}");
@@ -49,7 +49,7 @@ async fn a_refused_write_can_be_allowed() {
     run(&mut other_session, &format!("ALTER DATABASE {name} OWNER TO {user}")).await;
     run(&mut other_session, &format!("ALTER SCHEMA public OWNER TO {user}")).await;
     replica.ready().await;
-    assert!(!replica.said().contains("hunter2"), "{}", replica.said());
+    assert!(!replica.read_log().contains("hunter2"), "{}", replica.read_log());
     replica.stop().await;
 }
 
@@ -87,7 +87,7 @@ async fn a_password_file_can_be_mended() {
     waits(&mut replica, "refused", "check user and password").await;
     std::fs::write(&file, format!("{password}\n")).expect("written");
     replica.ready().await;
-    assert!(!replica.said().contains("hunter2"), "{}", replica.said());
+    assert!(!replica.read_log().contains("hunter2"), "{}", replica.read_log());
     replica.stop().await;
 }
 

@@ -452,7 +452,7 @@ async fn an_interrupted_copy_is_finished_by_another() {
     run(&mut world.second_connection().await, "DROP TRIGGER slow ON jobs").await;
 
     let mut replica = world.start(&[]).await;
-    replica.says("run `punctual copy` again").await;
+    replica.wait_for_log("run `punctual copy` again").await;
     assert_eq!(replica.ask("/readyz").await.status, 503);
     assert_eq!(replica.ask("/healthz").await.status, 200);
     let rows = copied(&world, &one);

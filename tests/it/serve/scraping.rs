@@ -43,7 +43,7 @@ async fn a_scrape_waits_for_no_server() {
         link.set(Mood::Silent);
     }
     // By then each loop waits for a response and has reported a failure.
-    replica.says("run failed, trying again").await;
+    replica.wait_for_log("run failed, trying again").await;
     let begun = Instant::now();
     for _ in 0..SCRAPES {
         let reply = replica.ask("/metrics").await;

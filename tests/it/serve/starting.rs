@@ -35,7 +35,7 @@ async fn servers_may_start_later_in_any_order() {
     world.set("PUNCTUAL_CLUSTER_URL", url);
 
     let mut replica = world.start(&[]).await;
-    replica.says("waiting for the store (store.url)").await;
+    replica.wait_for_log("waiting for the store (store.url)").await;
     let said = json!({ "status": "starting", "waitingFor": ["store"], "store": "unavailable" });
     until("the replica reports that it waits for the store", async || {
         (replica.ask("/readyz").await.body == said).then_some(())
@@ -44,8 +44,8 @@ async fn servers_may_start_later_in_any_order() {
     assert_eq!(replica.ask("/readyz").await.status, 503);
     postgres.open().await;
     replica.waits_for(&json!(["queue", "cluster"])).await;
-    replica.says("waiting for the queue (queue.url)").await;
-    replica.says("waiting for the cluster (cluster.url)").await;
+    replica.wait_for_log("waiting for the queue (queue.url)").await;
+    replica.wait_for_log("waiting for the cluster (cluster.url)").await;
     cluster.open().await;
     replica.waits_for(&json!(["queue"])).await;
     queue.open().await;
@@ -75,8 +75,8 @@ async fn a_queue_with_another_password_is_reported() {
     world.set("PUNCTUAL_QUEUE_URL", redis.url_with("wrong-one"));
     let mut replica = world.start(&[]).await;
     replica.waits_for(&json!(["queue"])).await;
-    replica.says("the password of PUNCTUAL_QUEUE_URL").await;
-    let said = replica.said();
+    replica.wait_for_log("the password of PUNCTUAL_QUEUE_URL").await;
+    let said = replica.read_log();
     assert!(!said.contains("wrong-one") && !said.contains(PASSWORD), "{said}");
     replica.stop().await;
 }
@@ -89,7 +89,7 @@ async fn a_start_waits_for_a_full_queue() {
     world.set("PUNCTUAL_QUEUE_URL", redis.url());
     let mut replica = world.start(&[]).await;
     replica.waits_for(&json!(["queue"])).await;
-    replica.says("has used up its maxmemory").await;
+    replica.wait_for_log("has used up its maxmemory").await;
     let mut more = redis::cmd("CONFIG");
     let _: () = redis.run(more.arg("SET").arg("maxmemory").arg("0")).await;
     replica.ready().await;
@@ -102,7 +102,7 @@ async fn a_queue_that_only_reads_is_reported() {
     world.set("PUNCTUAL_QUEUE_URL", redis.url());
     let mut replica = world.start(&[]).await;
     replica.waits_for(&json!(["queue"])).await;
-    replica.says("PUNCTUAL_QUEUE_URL must name the primary").await;
+    replica.wait_for_log("PUNCTUAL_QUEUE_URL must name the primary").await;
     let mut promote = redis::cmd("REPLICAOF");
     let _: () = redis.run(promote.arg("NO").arg("ONE")).await;
     replica.ready().await;
@@ -115,7 +115,7 @@ async fn a_queue_that_may_evict_entries_causes_a_warning() {
     let mut world = World::new(&[]).await;
     world.set("PUNCTUAL_QUEUE_URL", redis.url());
     let replica = world.replica(&[]).await;
-    replica.says("set its maxmemory-policy to noeviction").await;
+    replica.wait_for_log("set its maxmemory-policy to noeviction").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -126,8 +126,8 @@ async fn a_cluster_that_refuses_the_user_is_reported() {
     world.set("PUNCTUAL_CLUSTER_URL", format!("{url}/{}", world.prefix));
     let mut replica = world.start(&[]).await;
     replica.waits_for(&json!(["cluster"])).await;
-    replica.says("the password of PUNCTUAL_CLUSTER_URL").await;
-    assert!(!replica.said().contains("hunter2"), "{}", replica.said());
+    replica.wait_for_log("the password of PUNCTUAL_CLUSTER_URL").await;
+    assert!(!replica.read_log().contains("hunter2"), "{}", replica.read_log());
 }
 
 /// A replica does not lead under the prefix of another installation.
@@ -140,7 +140,7 @@ async fn a_prefix_of_another_installation_is_reported() {
     let theirs = url.replace(&other.prefix, &world.prefix);
     let mut foreign_replica = other.start(&[("PUNCTUAL_CLUSTER_URL", &theirs)]).await;
     foreign_replica.waits_for(&json!(["cluster"])).await;
-    foreign_replica.says("give each installation a prefix of its own").await;
+    foreign_replica.wait_for_log("give each installation a prefix of its own").await;
     assert_eq!(owner.ask("/readyz").await.status, 200);
     // On a busy machine, a lease of 2 s may end before its renewal.
     until("the owner leads shards", async || (!owner.shards().await.is_empty()).then_some(()))
@@ -159,7 +159,7 @@ async fn a_table_that_is_held_while_it_starts_is_waited_for() {
     let mut held = other_session.begin().await.expect("begin");
     run(&mut held, "LOCK TABLE accounts IN ACCESS EXCLUSIVE MODE").await;
     let mut replica = world.start(&[]).await;
-    replica.says("another replica is preparing the store").await;
+    replica.wait_for_log("another replica is preparing the store").await;
     held.rollback().await.expect("roll back");
     replica.ready().await;
 }

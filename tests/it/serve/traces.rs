@@ -64,7 +64,7 @@ async fn failing_once() -> Target {
 /// Waits until the log has at least `count` lines about a job, and returns them.
 async fn lines(replica: &Replica, job: &str, count: usize) -> Vec<Value> {
     until(&format!("the log has {count} lines about {job}"), async || {
-        let log = replica.said();
+        let log = replica.read_log();
         let lines =
             complete_lines(&log).map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let of_job: Vec<_> = lines.filter(|line| line["job"] == job).collect();
@@ -142,7 +142,7 @@ async fn a_job_is_one_trace_over_all_replicas() {
     assert_eq!(ended.len(), 4, "two began and two ended: {ended:?}");
     assert!(ended.iter().all(|line| line["trace_id"] == trace), "{ended:?}");
     assert!(!format!("{:?}", collector.received()).contains(SECRET));
-    assert!(!format!("{}{}", front.said(), executor.said()).contains(SECRET));
+    assert!(!format!("{}{}", front.read_log(), executor.read_log()).contains(SECRET));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -197,14 +197,14 @@ async fn a_collector_that_is_away_or_hangs_costs_spans_only() {
         world.set(URL, format!("http://127.0.0.1:{away}"));
         let replica = world.replica(&[]).await;
         run_one(&replica, &key, &target).await;
-        replica.says("traces are not exported").await;
+        replica.wait_for_log("traces are not exported").await;
         let metrics = replica.ask("/metrics").await.text;
         let failed =
             metrics.lines().find(|line| line.contains("trace_spans_total{result=\"failed\"}"));
         let failed = failed.and_then(|line| line.rsplit_once(' ')).expect("a series").1;
         assert_ne!(failed, "0", "{metrics}");
         run_one(&replica, &key, &target).await;
-        let said = replica.said();
+        let said = replica.read_log();
         assert_eq!(said.matches("traces are not exported").count(), 1, "{said}");
         replica.stop().await;
     }
@@ -229,7 +229,7 @@ async fn a_collector_may_want_tls_and_a_token() {
     })
     .await;
     assert_eq!(received[0].authorization, Some(format!("Bearer {SECRET}")));
-    assert!(!replica.said().contains(SECRET));
+    assert!(!replica.read_log().contains(SECRET));
     replica.stop().await;
 
     // Spans that wait at the stop are still sent.

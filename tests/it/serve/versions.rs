@@ -131,7 +131,7 @@ async fn two_versions_work_beside_each_other_with_a_migration_between_them() {
     )
     .await;
     let mut late = world.start(&[]).await;
-    late.says("use a newer punctual").await;
+    late.wait_for_log("use a newer punctual").await;
     late.waits_for(&json!(["store"])).await;
     assert_eq!(api.get("/v1/schedules").await.status, 200);
 }
@@ -151,7 +151,7 @@ async fn older_replicas_are_stopped_before_an_incompatible_migration() {
     assert_eq!(status, Some(1), "{said}");
     assert!(said.contains("stop all of them first; they are connected from"), "{said}");
     let mut new = world.start(&[]).await;
-    new.says("stop all of them first").await;
+    new.wait_for_log("stop all of them first").await;
     assert_ne!(new.ask("/readyz").await.status, 200);
     assert_eq!(newest(&world).await, 2);
     old.close().await.expect("closed");

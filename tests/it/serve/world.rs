@@ -140,21 +140,21 @@ impl Drop for Replica {
 impl Replica {
     fn assert_alive(&mut self) {
         if let Some(status) = self.child.try_wait().expect("a child") {
-            panic!("it ended with {status}: {}", self.said());
+            panic!("it ended with {status}: {}", self.read_log());
         }
     }
 
     /// Returns the log. A thread of its own writes it, so the last line may be incomplete, and
     /// lines may still be missing when a response arrives.
-    pub fn said(&self) -> String {
+    pub fn read_log(&self) -> String {
         let bytes = fs::read(&self.log).expect("a log");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Waits until the log contains a text.
-    pub async fn says(&self, text: &str) {
+    pub async fn wait_for_log(&self, text: &str) {
         let what = format!("the replica logs {text:?}");
-        until(&what, async || self.said().contains(text).then_some(())).await;
+        until(&what, async || self.read_log().contains(text).then_some(())).await;
     }
 
     /// Returns a response of the operations listener.
@@ -180,7 +180,7 @@ impl Replica {
 
     /// Returns the log line with the addresses of the listeners.
     fn started(&self) -> Option<Value> {
-        let said = self.said();
+        let said = self.read_log();
         let mut lines =
             complete_lines(&said).filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|line| line["message"] == "serving" || line["message"] == "working")
@@ -194,7 +194,7 @@ impl Replica {
         within(START, &what, async || {
             self.assert_alive();
             let reply = self.ask("/readyz").await;
-            assert_ne!(reply.status, 200, "ready too soon: {}", self.said());
+            assert_ne!(reply.status, 200, "ready too soon: {}", self.read_log());
             if reply.body != last {
                 println!("{}", reply.text);
                 last = reply.body.clone();
@@ -230,7 +230,7 @@ impl Replica {
     pub async fn stop_without_errors(mut self) {
         self.tell_to_stop();
         self.wait_for_end(0).await;
-        let said = self.said();
+        let said = self.read_log();
         assert!(!said.contains("\"level\":\"ERROR\""), "{said}");
     }
 
@@ -249,6 +249,6 @@ impl Replica {
         let child = &mut self.child;
         let status =
             within(START, "the replica ends", async || child.try_wait().expect("a child")).await;
-        assert_eq!(status.code(), Some(expected), "{}", self.said());
+        assert_eq!(status.code(), Some(expected), "{}", self.read_log());
     }
 }

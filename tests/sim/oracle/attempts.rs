@@ -18,7 +18,7 @@ pub fn judge(world: &World, seen: &Seen) -> Vec<String> {
     broken.extend(waits(world, seen));
     broken.extend(end(world, seen));
     broken.extend(stopped(world, seen));
-    broken.extend(needless(seen));
+    broken.extend(retried_final_result(seen));
     for attempt in &seen.attempts {
         broken.extend(agrees(world, seen, attempt));
     }
@@ -122,7 +122,7 @@ fn waits(world: &World, seen: &Seen) -> Option<&'static str> {
 }
 
 /// Only retryable results are retried.
-fn needless(seen: &Seen) -> Option<&'static str> {
+fn retried_final_result(seen: &Seen) -> Option<&'static str> {
     let expected = expected(seen);
     let followed = seen.attempts.split_last().map_or(&[][..], |(_, followed)| followed);
     let is_final = |attempt: &Attempt| {

@@ -84,7 +84,7 @@ fn statements_of<'a>(
 }
 
 /// The file that names the tables from which the rows of a deleted account are removed.
-const CLEARED_IN: &str = "src/store/sql/erasure.rs";
+const CLEARED_IN: &str = "src/store/sql/accounts/erasure.rs";
 
 /// Finds tables of accounts whose rows would remain after the account is deleted.
 fn check_cleared(tree: &Tree) -> Vec<Finding> {
@@ -187,7 +187,7 @@ mod tests {
         let tree =
             |text| Tree::of(&[("migrations/postgres/0001_tables.sql", TABLES), (CLEARED_IN, text)]);
         assert_finds(&check_cleared(&tree("const A: &str = \"jobs\";")), &[]);
-        let expected = ["src/store/sql/erasure.rs: rows of jobs stay"];
+        let expected = ["src/store/sql/accounts/erasure.rs: rows of jobs stay"];
         assert_finds(&check_cleared(&tree("// jobs")), &expected);
     }
 

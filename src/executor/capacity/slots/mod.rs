@@ -70,7 +70,7 @@ pub(in crate::executor) type SlotTurn<'a> = tokio::sync::MutexGuard<'a, ()>;
 /// A share that is smaller than what its account wants.
 struct NarrowShare {
     share: usize,
-    /// On the monotonic clock.
+    /// The end of this limit, on the monotonic clock.
     until: Duration,
 }
 

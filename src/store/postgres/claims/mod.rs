@@ -11,7 +11,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{FromRow, PgConnection, Row};
 
 use super::commits;
-use super::commits::ending::LockManner;
+use super::commits::ending::LockMode;
 use definition_cache::CachedDefinitions;
 
 use super::{PostgresStore, failed_in};
@@ -22,10 +22,10 @@ use crate::runtime::faults;
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
-use crate::store::sql::access::{Access, Database, WorkScope, call};
-use crate::store::sql::erasure::aborts;
+use crate::store::sql::accounts::erasure::aborts;
+use crate::store::sql::connection::access::{Access, Database, WorkScope, call};
+use crate::store::sql::encoding::rows::{number, unfit};
 use crate::store::sql::fault::{Remedy, SqlResult};
-use crate::store::sql::rows::{number, unfit};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     ClaimRequest, ClaimStore, ClaimedJob, ClaimedJobs, Committed, Completion, ExecutorId,
@@ -213,21 +213,21 @@ impl ClaimStore for PostgresStore {
             return Ok(Committed::default());
         }
         let completions: Arc<[Completion]> = completions.into();
-        let with = async |manner| {
+        let with = async |mode| {
             let completions = completions.clone();
-            let within = match manner {
-                LockManner::Trusting => WorkScope::BriefLockTransaction,
-                LockManner::Passing => WorkScope::Transaction,
+            let within = match mode {
+                LockMode::Optimistic => WorkScope::BriefLockTransaction,
+                LockMode::SkipLocked => WorkScope::Transaction,
             };
             self.run_with_days(&self.executor, within, move |connection| {
-                Box::pin(commits::commit(connection, now, completions.clone(), manner))
+                Box::pin(commits::commit(connection, now, completions.clone(), mode))
             })
             .await
         };
         // Tries the cheaper way first. The other one is only needed if rows are locked, or were
         // changed meanwhile.
-        let committed = match with(LockManner::Trusting).await {
-            Err(fault) if fault.remedy == Remedy::PassOver => with(LockManner::Passing).await,
+        let committed = match with(LockMode::Optimistic).await {
+            Err(fault) if fault.remedy == Remedy::PassOver => with(LockMode::SkipLocked).await,
             committed => committed,
         };
         committed.map_err(failed_in("commit"))

@@ -5,10 +5,10 @@ use sqlx::PgConnection;
 use crate::domain::outcome::{Exchange, Response};
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::encoding::timings_text;
-use crate::store::sql::ending::Ending;
+use crate::store::sql::encoding::values::bounds;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::response::{body_text, headers_text, without_nul};
-use crate::store::sql::values::bounds;
+use crate::store::sql::jobs::ending::JobEnding;
+use crate::store::sql::jobs::response::{body_text, headers_text, without_nul};
 use crate::store::{AttemptEnd, Completion};
 
 /// Records the ended attempts whose outcome is retryable. A response is stored only for the last
@@ -16,7 +16,7 @@ use crate::store::{AttemptEnd, Completion};
 pub(in crate::store::postgres) async fn keep(
     connection: &mut PgConnection,
     completions: &[Completion],
-    endings: &[Ending],
+    endings: &[JobEnding],
 ) -> SqlResult<()> {
     forget_responses(connection, completions, endings).await?;
     let retried = endings.iter().filter_map(|ending| {
@@ -68,9 +68,9 @@ pub(in crate::store::postgres) async fn keep(
 async fn forget_responses(
     connection: &mut PgConnection,
     completions: &[Completion],
-    endings: &[Ending],
+    endings: &[JobEnding],
 ) -> SqlResult<()> {
-    let followed = |ending: &&Ending| completions[ending.position].attempt > 1;
+    let followed = |ending: &&JobEnding| completions[ending.position].attempt > 1;
     let jobs: Vec<_> = endings.iter().filter(followed).map(|ending| ending.job).collect();
     if jobs.is_empty() {
         return Ok(());

@@ -5,9 +5,9 @@ use sqlx::PgConnection;
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::postgres::connection::values::column;
-use crate::store::sql::ending::RunningJob;
+use crate::store::sql::encoding::rows::read_rows;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::rows::read_rows;
+use crate::store::sql::jobs::ending::RunningJob;
 
 /// Locks the states of the jobs' schedules, in the order of the schedules' ids. Like every
 /// transaction, a commit locks states before jobs. The schedule of a job never changes, so it is

@@ -6,31 +6,30 @@ use std::collections::{HashMap, HashSet};
 use sqlx::PgConnection;
 
 use super::batch::{LockedState, RUNNING, STATES, StoredRows, running, states};
-use super::passing::{BusyPositions, lock_followers, lock_free};
 use super::runs::{CountedStates, count_runs};
+use super::skip_locked::{BusyPositions, lock_followers, lock_free};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults;
-use crate::store::sql::alert_rows::AlertState;
-use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::runs::counts;
+use crate::store::sql::jobs::ending::{JobEnding, RunningJob};
+use crate::store::sql::jobs::runs::counts;
+use crate::store::sql::notifications::rows::AlertState;
 use crate::store::{Completion, StoreErrorKind};
 
 /// The way in which a batch deals with locked and changed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::postgres) enum LockManner {
+pub(in crate::store::postgres) enum LockMode {
     /// Waits for the states of the schedules, and does not lock the jobs, which would cost as much
     /// as writing them. It takes the jobs as their claims have returned them, or reads them without
     /// a lock. So the decision holds only if the jobs are still unchanged when they are written.
     /// Otherwise the batch fails with
     /// [`Remedy::PassOver`](crate::store::sql::fault::Remedy::PassOver).
-    Trusting,
+    Optimistic,
     /// Locks the rows that are free, reads them, and skips the others. So a commit of 500 jobs
-    /// takes
-    /// 0.27 s instead of 0.007 s while one of its runs is held: one lock timeout and this second
-    /// try (`tests/servers cargo bench --bench store`). Halving the batch until the held run is
-    /// alone would wait for nine lock timeouts of 0.25 s.
-    Passing,
+    /// takes 0.27 s instead of 0.007 s while one of its runs is held: one lock timeout and this
+    /// second try (`tests/servers cargo bench --bench store`). Halving the batch until the held run
+    /// is alone would wait for nine lock timeouts of 0.25 s.
+    SkipLocked,
 }
 
 /// The results for the jobs of a batch.
@@ -38,7 +37,7 @@ pub(in crate::store::postgres) enum LockManner {
 pub(in crate::store::postgres) struct SettledBatch {
     /// The ends that take effect. Those whose claim was lost are left out, and so is the second end
     /// of an attempt.
-    pub(in crate::store::postgres) endings: Vec<Ending>,
+    pub(in crate::store::postgres) endings: Vec<JobEnding>,
     /// The positions in the batch of the ends that have to wait for locked rows.
     pub(in crate::store::postgres) busy: BusyPositions,
     /// The schedules that have a notification preference, in the state before this batch.
@@ -50,11 +49,11 @@ pub(in crate::store::postgres) struct SettledBatch {
 pub(in crate::store::postgres) async fn settle(
     connection: &mut PgConnection,
     completions: &[Completion],
-    manner: LockManner,
+    mode: LockMode,
 ) -> SqlResult<SettledBatch> {
-    match manner {
-        LockManner::Trusting => settle_unlocked(connection, completions).await,
-        LockManner::Passing => settle_free(connection, completions).await,
+    match mode {
+        LockMode::Optimistic => settle_unlocked(connection, completions).await,
+        LockMode::SkipLocked => settle_free(connection, completions).await,
     }
 }
 
@@ -101,21 +100,21 @@ async fn settle_free(
 }
 
 /// Returns the ends in the order of the batch, because the streak of failures depends on it.
-fn endings(completions: &[Completion], mut running: Vec<RunningJob>) -> SqlResult<Vec<Ending>> {
+fn endings(completions: &[Completion], mut running: Vec<RunningJob>) -> SqlResult<Vec<JobEnding>> {
     running.sort_unstable_by_key(|row| row.position);
     let damaged = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
     let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
     for row in running {
         let completion = completions.get(row.position).ok_or_else(damaged)?;
         if seen.insert(completion.job) {
-            endings.push(Ending::new(&row, completion));
+            endings.push(JobEnding::new(&row, completion));
         }
     }
     Ok(endings)
 }
 
 /// Marks the jobs that are the active jobs of their schedules.
-fn find_active(endings: &mut [Ending], states: &[LockedState]) {
+fn find_active(endings: &mut [JobEnding], states: &[LockedState]) {
     let active: HashMap<ScheduleId, Option<JobId>> =
         states.iter().map(|state| (state.schedule, state.active)).collect();
     for ending in endings {

@@ -7,8 +7,8 @@
 mod attempts;
 mod batch;
 pub(super) mod ending;
-mod passing;
 mod runs;
+mod skip_locked;
 
 use std::sync::Arc;
 
@@ -19,30 +19,30 @@ use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::timings_text;
-use crate::store::sql::ending::{EndedJob, Ending};
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::sql::hours::{add_to_hours, lag_code, lane};
-use crate::store::sql::job_rows::history_columns;
+use crate::store::sql::jobs::ending::{EndedJob, JobEnding};
 use crate::store::sql::jobs::overlap;
+use crate::store::sql::jobs::response::{body_text, headers_text, without_nul};
+use crate::store::sql::jobs::rows::history_columns;
 use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
-use crate::store::sql::response::{body_text, headers_text, without_nul};
 use crate::store::{Committed, Completion, CompletionResult, StoreErrorKind};
-use ending::{LockManner, SettledBatch, settle};
+use ending::{LockMode, SettledBatch, settle};
 
 /// The approximate maximum size, in bytes, of the responses in one statement.
 const ROUND_BYTES: usize = 4_194_304;
 
-/// Commits a batch. `manner` says how it deals with locked and changed rows.
+/// Commits a batch. `mode` says how it deals with locked and changed rows.
 pub(super) async fn commit(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: Arc<[Completion]>,
-    manner: LockManner,
+    mode: LockMode,
 ) -> SqlResult<Committed> {
     let results = vec![CompletionResult::Lost; completions.len()];
     let mut committed = Committed { results, ..Committed::default() };
-    let SettledBatch { endings, busy, alerts } = settle(connection, &completions, manner).await?;
+    let SettledBatch { endings, busy, alerts } = settle(connection, &completions, mode).await?;
     for position in busy {
         committed.results[position] = CompletionResult::Busy;
     }
@@ -53,18 +53,18 @@ pub(super) async fn commit(
         write(connection, now, &completions, chunk).await?;
     }
     attempts::keep(connection, &completions, &endings).await?;
-    let waits = |ending: &&Ending| !ending.status.is_final();
+    let waits = |ending: &&JobEnding| !ending.status.is_final();
     let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
     let connection = &mut Connection::from(connection);
     committed.tickets.append(&mut tickets(connection, &waiting).await?);
-    let ended: Vec<EndedJob> = endings.iter().filter_map(Ending::ended).collect();
+    let ended: Vec<EndedJob> = endings.iter().filter_map(JobEnding::ended).collect();
     committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
     committed.events = raise(connection, now, 0, &endings, &alerts).await?;
     Ok(committed)
 }
 
 /// Divides the endings into chunks, by the size of their responses.
-fn chunks<'e>(completions: &[Completion], endings: &'e [Ending]) -> Vec<&'e [Ending]> {
+fn chunks<'e>(completions: &[Completion], endings: &'e [JobEnding]) -> Vec<&'e [JobEnding]> {
     let (mut chunks, mut rest, mut bytes) = (Vec::new(), endings, 0);
     for (taken, ending) in (1..).zip(endings) {
         bytes += completions[ending.position].response().map_or(0, |response| response.body.len());
@@ -130,12 +130,12 @@ async fn write(
     connection: &mut PgConnection,
     now: Timestamp,
     completions: &[Completion],
-    chunk: &[Ending],
+    chunk: &[JobEnding],
 ) -> SqlResult<()> {
-    let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
+    let (ended, waiting): (Vec<&JobEnding>, Vec<&JobEnding>) =
         chunk.iter().partition(|ending| ending.status.is_final());
-    let of = |ending: &&Ending| &completions[ending.position];
-    let claims = |query, endings: &[&Ending]| {
+    let of = |ending: &&JobEnding| &completions[ending.position];
+    let claims = |query, endings: &[&JobEnding]| {
         sqlx::query(query)
             .bind(now)
             .bind(column(endings, |ending| ending.job))
@@ -150,8 +150,8 @@ async fn write(
         written += query.execute(&mut *connection).await?.rows_affected();
     }
     if !ended.is_empty() {
-        let exchange = |ending: &&Ending| of(ending).exchange.as_ref();
-        let response = |ending: &&Ending| of(ending).response();
+        let exchange = |ending: &&JobEnding| of(ending).exchange.as_ref();
+        let response = |ending: &&JobEnding| of(ending).response();
         let query = claims(faults::statement("end", END), &ended)
             .bind(column(&ended, |ending| ending.status))
             .bind(column(&ended, |ending| of(ending).completed_at))

@@ -5,11 +5,11 @@ use sqlx::{FromRow, PgConnection, Row};
 
 use super::batch::LockedState;
 use crate::store::postgres::connection::values::column;
-use crate::store::sql::alert_rows::AlertState;
-use crate::store::sql::ending::Ending;
+use crate::store::sql::encoding::rows::unfit;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::rows::unfit;
-use crate::store::sql::runs::runs;
+use crate::store::sql::jobs::ending::JobEnding;
+use crate::store::sql::jobs::runs::runs;
+use crate::store::sql::notifications::rows::AlertState;
 
 /// A run that began before the last known one does not count as the last. Schedules with a
 /// notification preference, which are few, also return what raising events needs, as it was before
@@ -63,7 +63,7 @@ struct CountedRow {
 /// Updates the schedules of the jobs that are final, in the order of the schedules' ids.
 pub(in crate::store::postgres) async fn count_runs(
     connection: &mut PgConnection,
-    endings: &[Ending],
+    endings: &[JobEnding],
 ) -> SqlResult<CountedStates> {
     let mut schedules: Vec<_> = runs(endings).into_iter().collect();
     if schedules.is_empty() {

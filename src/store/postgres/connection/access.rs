@@ -8,11 +8,11 @@ use super::options::options;
 use super::pool::{PoolWork, PostgresConnections};
 use crate::domain::AccountId;
 use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
-use crate::store::sql::access::{Access, AdapterShared, Database, WorkScope};
+use crate::store::sql::connection::access::{Access, AdapterShared, Database, WorkScope};
+use crate::store::sql::connection::work::ErasedWork;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::secrets::proofs;
-use crate::store::sql::work::ErasedWork;
 use crate::store::{KeyProof, Result};
 
 impl Database for PostgresStore {

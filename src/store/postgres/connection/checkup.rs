@@ -10,8 +10,8 @@ use super::version::{OLDEST_SERVER, incompatibility};
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::postgres::PostgresSettings;
+use crate::store::sql::encoding::rows::read_rows;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::rows::read_rows;
 
 /// The timeout of connecting, and then of all queries together.
 const TIMEOUT: Duration = Duration::from_secs(5);

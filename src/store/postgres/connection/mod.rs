@@ -2,7 +2,6 @@
 
 pub(super) mod access;
 pub(super) mod checkup;
-mod open;
 pub(super) mod options;
 pub(super) mod others;
 pub(super) mod pool;

@@ -17,9 +17,9 @@ use tokio::time;
 use super::options::renew_password;
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::postgres::PostgresSettings;
-use crate::store::sql::access::WorkScope;
+use crate::store::sql::connection::access::WorkScope;
+use crate::store::sql::connection::work::ResultCell;
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
-use crate::store::sql::work::ResultCell;
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 

@@ -9,10 +9,10 @@ use crate::runtime::Clock;
 use crate::runtime::faults::later_migration;
 use crate::store::postgres::{PostgresStore, failed_in};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, Remedy, SqlResult};
-use crate::store::sql::version::{
+use crate::store::sql::connection::version::{
     self, applied, breaks, fault_of, fits, min_compatible, newest, unfit,
 };
+use crate::store::sql::fault::{Fault, Remedy, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The oldest supported version of the server, PostgreSQL 13, in the server's own numbering.

@@ -13,8 +13,8 @@ use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::ReadableRow;
-use crate::store::sql::access::{Access, WorkScope};
-use crate::store::sql::rows::read_rows;
+use crate::store::sql::connection::access::{Access, WorkScope};
+use crate::store::sql::encoding::rows::read_rows;
 use crate::store::sql::{self, firing};
 use crate::store::{
     Candidate, ClaimRequest, ClaimedJobs, DueEntry, Fence, Fired, Firing, FiringStore, Result,
@@ -30,7 +30,8 @@ read_rows! {
     DueEntry { tick: "next_tick", schedule: "schedule_id", account: "account_id" }
 }
 
-/// Parameters: shard, schedule after which the page begins, number of rows.
+/// Reads a page of next ticks. Parameters: shard, schedule after which the page begins, number of
+/// rows.
 const NEXT_TICKS: &str = "
     SELECT schedule_id, account_id, next_tick FROM schedule_state
     WHERE shard = $1 AND schedule_id > $2 AND next_tick IS NOT NULL

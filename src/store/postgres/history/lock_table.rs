@@ -2,7 +2,7 @@
 
 use crate::store::postgres::PostgresStore;
 use crate::store::postgres::history::partitions::DAYS_AHEAD;
-use crate::store::sql::access::Access;
+use crate::store::sql::connection::access::Access;
 use crate::store::{Result, sql};
 
 /// The number of locks in the server's lock table, and the number of locks that a statement takes

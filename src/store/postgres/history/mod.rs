@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::{PostgresStore, failed_in};
 use crate::domain::Timestamp;
-use crate::store::sql::access::Access;
+use crate::store::sql::connection::access::Access;
 use crate::store::sql::fault::Fault;
 use crate::store::sql::upkeep::DatabaseUpkeep;
 use crate::store::{PrunedRows, Result, StoreErrorKind, sql};

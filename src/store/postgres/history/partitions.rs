@@ -15,9 +15,9 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use crate::domain::{JobId, Timestamp};
 use crate::store::postgres::PostgresStore;
 use crate::store::postgres::connection::pool::PostgresConnections;
-use crate::store::sql::access::WorkScope;
+use crate::store::sql::connection::access::WorkScope;
+use crate::store::sql::encoding::values::key_from;
 use crate::store::sql::fault::{Remedy, SqlResult};
-use crate::store::sql::values::key_from;
 
 const DAY_MS: i64 = 86_400_000;
 /// The number of days that are created ahead of time. That gives an operator enough time to notice

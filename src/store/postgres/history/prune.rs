@@ -11,13 +11,13 @@ use sqlx::{AssertSqlSafe, Executor, PgConnection};
 use super::partitions::{Day, existing, lock};
 use crate::domain::{JobId, Timestamp};
 use crate::store::postgres::PostgresStore;
-use crate::store::sql::access::WorkScope;
 use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::WorkScope;
+use crate::store::sql::encoding::values::key_from;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
+use crate::store::sql::history::old_rows::is_alone;
 use crate::store::sql::history::remove_jobs;
-use crate::store::sql::old_rows::is_alone;
-use crate::store::sql::values::key_from;
 use crate::store::{PrunedRows, StoreErrorKind};
 use crate::telemetry::metrics::HISTORY_DAYS_HELD;
 

@@ -11,9 +11,9 @@ use crate::domain::{AccountId, Timestamp};
 use crate::store::contract::accounts::{JOBS_BEFORE_HOURS_COUNTED, start_of_month};
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
+use crate::store::sql::encoding::values::key_from;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hours::HOURS;
-use crate::store::sql::values::key_from;
 
 /// Counts the unfinished jobs of an account. Parameters: account, lowest id.
 const UNFINISHED: &str =

@@ -8,7 +8,7 @@ use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
-use crate::store::{KeyCreated, NewKey, Rotation, RotationResult, WriteContext};
+use crate::store::{KeyCreated, KeyRotation, NewKey, RotationResult, WriteContext};
 
 /// Counts the keys of the account that are neither revoked nor expired.
 async fn working_keys(connection: &mut Connection<'_>, write: WriteContext) -> SqlResult<u64> {
@@ -57,7 +57,7 @@ pub(in crate::store) async fn create_key(
 pub(in crate::store) async fn rotate_key(
     connection: &mut Connection<'_>,
     write: WriteContext,
-    rotation: Rotation,
+    rotation: KeyRotation,
 ) -> SqlResult<RotationResult> {
     lock(connection, write.account).await?;
     let works: bool = sql::query_scalar(

@@ -1,22 +1,23 @@
 //! Accounts and their API keys.
 
 mod changes;
+pub(in crate::store) mod erasure;
 pub(in crate::store) mod jobs_made;
 mod keys;
 
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::batch_rows::{ColumnType, batch_row, json};
-use super::connection::Connection;
-use super::fault::SqlResult;
-use super::hex::Hex;
-use super::rows::account_columns;
 use crate::domain::key::KeyRecord;
 use crate::domain::{AccountId, KeyId, Timestamp};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::encoding::rows::account_columns;
+use crate::store::sql::fault::SqlResult;
 use crate::store::{
-    Account, AccountStore, AccountUsage, KeyCreated, KeyUse, KnownKey, NewKey, Result, Rotation,
+    Account, AccountStore, AccountUsage, KeyCreated, KeyRotation, KeyUse, KnownKey, NewKey, Result,
     RotationResult, WriteContext, sql,
 };
 
@@ -95,7 +96,7 @@ impl<D: Database> AccountStore for D {
     async fn rotate_key(
         &self,
         write: &WriteContext,
-        rotation: &Rotation,
+        rotation: &KeyRotation,
     ) -> Result<RotationResult> {
         self.api().transaction("rotate_key", call(keys::rotate_key, (*write, *rotation))).await
     }

@@ -2,18 +2,18 @@
 
 use sqlx::AssertSqlSafe;
 
+use super::ending::EndedJob;
 use super::overlap;
+use super::rows::{HAS_ENDED, history_columns};
 use crate::domain::audit::Action;
 use crate::domain::job::JobStatus;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::sql::account_lock::admit;
-use crate::store::sql::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::ending::EndedJob;
+use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hours::count_cancelled;
-use crate::store::sql::job_rows::{HAS_ENDED, history_columns};
 use crate::store::sql::{self, audit};
 use crate::store::{Cancelled, WriteContext};
 

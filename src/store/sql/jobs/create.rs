@@ -2,6 +2,7 @@
 
 use sqlx::{AssertSqlSafe, FromRow};
 
+use super::rows::STATUS;
 use crate::domain::audit::Action;
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::ticket::Ticket;
@@ -9,9 +10,8 @@ use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::runtime::faults;
 use crate::store::sql::account_lock::{admit, judge};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::encoding::rows::StoreRow;
 use crate::store::sql::fault::{Fault, Remedy, SqlResult};
-use crate::store::sql::job_rows::STATUS;
-use crate::store::sql::rows::StoreRow;
 use crate::store::sql::{self, audit, quotas};
 use crate::store::{NewJob, RetryResult, StoreErrorKind, TriggerResult, WriteContext};
 

@@ -2,23 +2,27 @@
 
 mod cancel;
 mod create;
+pub(in crate::store) mod ending;
 pub(in crate::store) mod list;
 pub(in crate::store) mod overlap;
+pub(in crate::store) mod response;
+pub(in crate::store) mod rows;
+pub(in crate::store) mod runs;
 pub(in crate::store) mod tickets;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database, call};
-use super::connection::{Connection, Dialect};
-use super::fault::SqlResult;
-use super::job_rows::{JOB, JobAndLast};
 use crate::domain::job::{Attempt, Job};
 use crate::domain::{AccountId, JobId};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::fault::SqlResult;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, RetryResult, TriggerResult,
     WriteContext, sql,
 };
+use rows::{JOB, JobAndLast};
 
 pub(super) use cancel::end_jobs_of;
 

@@ -6,16 +6,16 @@
 
 use sqlx::AssertSqlSafe;
 
+use super::ending::EndedJob;
 use super::tickets::tickets;
 use crate::domain::shard::ShardId;
 use crate::domain::ticket::Ticket;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp};
 use crate::store::sql;
-use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::ending::EndedJob;
+use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
 
 batch_row! {
     /// A job that has ended.

@@ -11,8 +11,8 @@ use crate::store::sql;
 use crate::store::sql::account_lock::{admit, admit_more, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
+use crate::store::sql::encoding::rows::read_rows;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::rows::read_rows;
 use crate::store::{
     ChannelChanged, ChannelCreated, StoredChannel, TESTS_PER_HOUR, TestAllowance, WriteContext,
 };
@@ -96,7 +96,7 @@ read_rows! {
 }
 
 /// Locks a channel and reads the columns that a change needs.
-async fn hold(
+async fn lock_channel(
     connection: &mut Connection<'_>,
     account: AccountId,
     id: ChannelId,
@@ -119,7 +119,7 @@ pub(in crate::store) async fn change_channel(
     change: SealedChange,
 ) -> SqlResult<ChannelChanged> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
-    let Some(held) = hold(connection, write.account, id).await? else {
+    let Some(held) = lock_channel(connection, write.account, id).await? else {
         return Ok(ChannelChanged::NotFound);
     };
     if change.config.is_some() && held.revision != revision {
@@ -220,7 +220,7 @@ pub(in crate::store) async fn count_test(
     now: Timestamp,
 ) -> SqlResult<TestAllowance> {
     admit(connection, account, connection.dialect().shared_lock()).await?;
-    let Some(held) = hold(connection, account, id).await? else {
+    let Some(held) = lock_channel(connection, account, id).await? else {
         return Ok(TestAllowance::NotFound);
     };
     let over = Timestamp::from_millis(held.tries_since.as_millis().saturating_add(HOUR_MS));
@@ -250,7 +250,7 @@ pub(in crate::store) async fn verify_channel(
     config: Option<String>,
 ) -> SqlResult<ChannelChanged> {
     admit(connection, write.account, connection.dialect().shared_lock()).await?;
-    let Some(held) = hold(connection, write.account, id).await? else {
+    let Some(held) = lock_channel(connection, write.account, id).await? else {
         return Ok(ChannelChanged::NotFound);
     };
     if held.revision != revision {
@@ -285,7 +285,7 @@ pub(in crate::store) async fn unverify_channel(
     if !lock(connection, write.account).await? {
         return Ok(false);
     }
-    let Some(held) = hold(connection, write.account, id).await? else { return Ok(false) };
+    let Some(held) = lock_channel(connection, write.account, id).await? else { return Ok(false) };
     if held.verified {
         lose_verified(connection, write, id, &trouble).await?;
     }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use sqlx::AssertSqlSafe;
 
 use super::chosen_deliveries::{ChosenDeliveries, FoundDelivery};
+use super::claimed::{DueDelivery, LOST, SealedDelivery};
 use super::content::contents;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::DeliveryClaim;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
-use crate::store::sql::alert_content::{DueDelivery, LOST, SealedDelivery};
-use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
+use crate::store::sql::connection::query::write_rows;
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
-use crate::store::sql::query::write_rows;
 
 /// The maximum number of due deliveries that one query reads to find a few of each channel.
 const LOOKED_AT: i64 = 2_000;

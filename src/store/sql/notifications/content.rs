@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use sqlx::AssertSqlSafe;
 
+use super::claimed::{DigestContent, DueDelivery, JobContent, SealedDelivery};
+use super::plan::NAMES;
 use crate::domain::alert::AlertKind;
 use crate::domain::{AccountId, DeliveryId, JobId, Timestamp};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
-use crate::store::sql::alert_content::{DigestContent, DueDelivery, JobContent, SealedDelivery};
-use crate::store::sql::alert_plan::NAMES;
-use crate::store::sql::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::job_rows::job_columns;
+use crate::store::sql::jobs::rows::job_columns;
 
 /// Returns these deliveries with their content. Those whose channel was deleted are left out.
 pub(in crate::store) async fn contents(

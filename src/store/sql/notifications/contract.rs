@@ -9,7 +9,7 @@ use super::channels::ChannelRow;
 use crate::domain::alert::grouping::GroupingRules;
 use crate::domain::channel::{Channel, ChannelConfig};
 use crate::domain::{AccountId, ChannelId, DeliveryId, ScheduleId, Timestamp};
-use crate::store::sql::access::{Access, Database, call};
+use crate::store::sql::connection::access::{Access, Database, call};
 use crate::store::{
     AlertStore, AlertWork, ChannelChange, ChannelChanged, ChannelCreated, ChannelStore,
     ChannelUses, ClaimedDeliveries, Delivery, DeliveryClaim, DeliveryPage, DeliveryQuery,

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use sqlx::AssertSqlSafe;
 
 use super::planned::remove;
+use super::rows::{TryOf, status_codes};
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, ChannelId, DeliveryId, Timestamp};
 use crate::store::sql;
 use crate::store::sql::account_lock::admit;
-use crate::store::sql::alert_rows::{TryOf, status_codes};
 use crate::store::sql::audit;
-use crate::store::sql::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::paging::shown_total;
 use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, WriteContext};

@@ -5,14 +5,18 @@
 
 mod channels;
 mod chosen_deliveries;
+pub(in crate::store) mod claimed;
 pub(in crate::store) mod claiming;
 mod content;
 mod contract;
+pub(in crate::store) mod items;
 pub(in crate::store) mod listing;
+pub(in crate::store) mod plan;
 mod planned;
 pub(in crate::store) mod preferences;
 mod raising;
 pub(in crate::store) mod relaying;
+pub(in crate::store) mod rows;
 mod tries;
 pub(in crate::store) mod work;
 

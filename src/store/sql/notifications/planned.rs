@@ -2,17 +2,17 @@
 
 use sqlx::AssertSqlSafe;
 
+use super::items::{DeliveryState, PlannedDelivery, PlannedIncident};
+use super::plan::AlertPlan;
+use super::rows::stage_code;
 use crate::domain::alert::delivery::DeliveryError;
 use crate::domain::{AccountId, DeliveryId, IncidentId, ScheduleId, Timestamp};
 use crate::store::sql;
-use crate::store::sql::alert_items::{DeliveryState, PlannedDelivery, PlannedIncident};
-use crate::store::sql::alert_plan::AlertPlan;
-use crate::store::sql::alert_rows::stage_code;
-use crate::store::sql::batch_rows::{BatchRow, ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::query::write_rows;
+use crate::store::sql::encoding::batch_rows::{BatchRow, ColumnType, batch_row, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
-use crate::store::sql::query::write_rows;
 
 /// Writes the deliveries, incidents and channels of a plan.
 pub(in crate::store) async fn write(

@@ -12,11 +12,11 @@ use crate::store::contract::preferences::{PreferenceRow, policy_columns};
 use crate::store::sql;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
-use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::encoding::rows::read_rows;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
-use crate::store::sql::rows::read_rows;
 use crate::store::{
     AttachedChannel, ChannelUses, NewPreference, PreferenceSet, StoredPreference, WriteContext,
 };

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use sqlx::AssertSqlSafe;
 
+use super::rows::AlertState;
 use crate::domain::alert::policy::{JobEnd, RaisedEvent, Streak};
 use crate::domain::job::JobStatus;
 use crate::domain::{EventId, JobId, ScheduleId, Timestamp};
 use crate::store::sql;
-use crate::store::sql::alert_rows::AlertState;
-use crate::store::sql::batch_rows::{batch_row, json};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::ending::Ending;
+use crate::store::sql::encoding::batch_rows::{batch_row, json};
+use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
-use crate::store::sql::runs::counts;
+use crate::store::sql::jobs::ending::JobEnding;
+use crate::store::sql::jobs::runs::counts;
 
 batch_row! {
     /// An event as a row to be written.
@@ -35,7 +35,7 @@ pub(in crate::store) async fn raise(
     connection: &mut Connection<'_>,
     now: Timestamp,
     before: u64,
-    endings: &[Ending],
+    endings: &[JobEnding],
     states: &[AlertState],
 ) -> SqlResult<u64> {
     if states.is_empty() {
@@ -72,7 +72,7 @@ pub(in crate::store) async fn raise(
     insert(connection, &events, &jobs).await
 }
 
-fn event(ending: &Ending, raised: RaisedEvent, at: Timestamp, position: usize) -> EventRow {
+fn event(ending: &JobEnding, raised: RaisedEvent, at: Timestamp, position: usize) -> EventRow {
     let RaisedEvent { kind, failures, wanted } = raised;
     let id = EventId::of(ending.job.to_bytes(), kind.as_str(), at).at_position(position);
     EventRow {

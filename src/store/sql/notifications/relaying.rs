@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use sqlx::AssertSqlSafe;
 
+use super::items::{DeliveryState, OutboxEvent, PlannedChannel, PlannedIncident};
+use super::plan::AlertPlan;
 use super::planned::{incident_columns, remove, write};
+use super::rows::ChannelLock;
 use crate::domain::alert::grouping::{GroupingRules, IncidentMember};
 use crate::domain::ticket::HostKey;
 use crate::domain::{ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
 use crate::store::RelayResult;
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
-use crate::store::sql::alert_items::{DeliveryState, OutboxEvent, PlannedChannel, PlannedIncident};
-use crate::store::sql::alert_plan::AlertPlan;
-use crate::store::sql::alert_rows::ChannelLock;
-use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
-use crate::store::sql::old_rows::is_alone;
+use crate::store::sql::history::old_rows::is_alone;
 
 /// The maximum number of due incidents that one pass reads.
 const INCIDENTS: i64 = 500;

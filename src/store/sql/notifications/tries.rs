@@ -12,11 +12,11 @@ use super::channels::lose_verified;
 use crate::domain::audit::Author;
 use crate::domain::{AccountId, AuditId, ChannelId, DeliveryId, Timestamp};
 use crate::store::sql;
-use crate::store::sql::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
+use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
-use crate::store::sql::response::without_nul;
+use crate::store::sql::jobs::response::without_nul;
 use crate::store::{ExecutorId, TryEnd, TryOutcome, WriteContext};
 
 /// Records the ends of tries whose claim still holds. Returns, for each end, `true` if it was

@@ -6,8 +6,9 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::SqlResult;
 use crate::store::{AlertWork, WAITING_COUNTED};
 
-/// Parameter: the maximum to which deliveries are counted. The work of deleted accounts is left
-/// out; their deliveries are still counted.
+/// Reads the oldest due times, and counts the deliveries. Parameter: the maximum to which
+/// deliveries are counted. The work of deleted accounts is left out; their deliveries are still
+/// counted.
 pub(in crate::store) const WORK: &str = "
     WITH gone AS (SELECT id FROM deleted_accounts WHERE gone_at IS NULL)
     SELECT (SELECT at FROM notification_events

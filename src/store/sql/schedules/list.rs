@@ -5,12 +5,12 @@ use sqlx::AssertSqlSafe;
 use crate::domain::schedule::Schedule;
 use crate::domain::{AccountId, ScheduleId};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::sql::batch_rows::json_ids;
+use crate::store::sql::connection::query::QueryBuilder;
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::json_ids;
+use crate::store::sql::encoding::rows::schedule_columns;
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::paging::{fill, schedule_bytes, shown_total};
-use crate::store::sql::query::Builder;
-use crate::store::sql::rows::schedule_columns;
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
 
 /// Returns the statement that reads whole schedules, in the order of the ids in the parameter.
@@ -68,8 +68,8 @@ pub(in crate::store) fn count(
     dialect: Dialect,
     account: AccountId,
     query: &ScheduleQuery,
-) -> Builder {
-    let mut sql = Builder::new("SELECT count(*)");
+) -> QueryBuilder {
+    let mut sql = QueryBuilder::new("SELECT count(*)");
     push_tables(&mut sql, dialect, query, query.is_failing.is_some());
     push_filters(&mut sql, dialect, account, query);
     sql
@@ -81,7 +81,7 @@ pub(in crate::store) fn page(
     dialect: Dialect,
     account: AccountId,
     query: &ScheduleQuery,
-) -> Builder {
+) -> QueryBuilder {
     let ScheduleSort { field, descending } = query.sort;
     let (key, of_state) = match field {
         SortField::Name => ("s.name", false),
@@ -90,7 +90,7 @@ pub(in crate::store) fn page(
         SortField::NextTick => ("coalesce(st.next_tick, -1)", true),
         SortField::LastRun => ("coalesce(st.last_run_at, -1)", true),
     };
-    let mut sql = Builder::new("SELECT s.id");
+    let mut sql = QueryBuilder::new("SELECT s.id");
     push_tables(&mut sql, dialect, query, of_state || query.is_failing.is_some());
     push_filters(&mut sql, dialect, account, query);
     if let Some((value, id)) = &query.after {
@@ -124,7 +124,7 @@ pub(in crate::store) fn recurrences(dialect: Dialect) -> String {
 }
 
 /// Appends the tables that the query needs. Each further table costs one look-up per row.
-fn push_tables(sql: &mut Builder, dialect: Dialect, query: &ScheduleQuery, with_state: bool) {
+fn push_tables(sql: &mut QueryBuilder, dialect: Dialect, query: &ScheduleQuery, with_state: bool) {
     let join = dialect.ordered_join();
     sql.push(" FROM schedules AS s");
     if with_state {
@@ -136,7 +136,12 @@ fn push_tables(sql: &mut Builder, dialect: Dialect, query: &ScheduleQuery, with_
     }
 }
 
-fn push_filters(sql: &mut Builder, dialect: Dialect, account: AccountId, query: &ScheduleQuery) {
+fn push_filters(
+    sql: &mut QueryBuilder,
+    dialect: Dialect,
+    account: AccountId,
+    query: &ScheduleQuery,
+) {
     sql.push(" WHERE s.account_id = ").bind(account);
     sql.push(" AND EXISTS (SELECT 1 FROM accounts WHERE id = ").bind(account).push(")");
     if let Some(is_enabled) = query.is_enabled {

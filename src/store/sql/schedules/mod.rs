@@ -10,22 +10,22 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::account_lock::{admit, admit_more};
-use super::audit;
-use super::batch_rows::{batch_row, json};
-use super::connection::{Connection, Dialect};
-use super::fault::SqlResult;
-use super::hex::Hex;
-use super::jobs::end_jobs_of;
-use super::notifications::clear_preferences;
-use super::paging::skip_page;
-use super::rows::schedule_columns;
 use crate::domain::audit::Action;
 use crate::domain::schedule::Schedule;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::schedules::next_tick;
+use crate::store::sql::account_lock::{admit, admit_more};
+use crate::store::sql::audit;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{batch_row, json};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::encoding::rows::schedule_columns;
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::jobs::end_jobs_of;
+use crate::store::sql::notifications::clear_preferences;
+use crate::store::sql::paging::skip_page;
 use crate::store::{
     CreationResult, NewSchedule, NewVersion, RecurrenceCount, Result, ScheduleChangeResult,
     SchedulePage, ScheduleQuery, ScheduleState, ScheduleStore, SkipPage, SkipQuery, VersionPage,

@@ -6,9 +6,9 @@ use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::rows::ListedSkip;
+use crate::store::sql::encoding::values::{key_above, key_from};
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::rows::ListedSkip;
-use crate::store::sql::values::{key_above, key_from};
 use crate::store::{SkipQuery, TickRange, sql};
 
 /// A skip to be recorded.

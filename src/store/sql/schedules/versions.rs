@@ -4,11 +4,11 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::audit::Action;
 use crate::domain::{AccountId, ScheduleId, VersionId};
-use crate::store::sql::batch_rows::{batch_row, json};
 use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::encoding::batch_rows::{batch_row, json};
+use crate::store::sql::encoding::hex::Hex;
+use crate::store::sql::encoding::rows::read_rows;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::hex::Hex;
-use crate::store::sql::rows::read_rows;
 use crate::store::{AuthoredVersion, NewVersion, VersionPage, WriteContext, sql};
 
 batch_row! {

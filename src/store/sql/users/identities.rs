@@ -12,8 +12,8 @@ use crate::domain::audit::Action;
 use crate::domain::{IdentityId, UserId};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql;
-use crate::store::sql::access::{Access, Database, call};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::{Access, Database, call};
 use crate::store::sql::fault::SqlResult;
 use crate::store::{
     AuditContext, Identity, IdentityLink, IdentityStore, JoinedAccount, NewUser, Result,

@@ -7,12 +7,12 @@ pub(in crate::store) mod statements;
 
 use async_trait::async_trait;
 
-use super::access::{Access, Database, call};
-use super::old_rows::{OldRows, prune};
 use crate::domain::token::TokenDigest;
 use crate::domain::user::{EmailAddress, Role, TimeDisplay};
 use crate::domain::{AccountId, InvitationId, SessionId, Timestamp, UserId};
 use crate::store::sql;
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::history::old_rows::{OldRows, prune};
 use crate::store::{
     AccountMember, AuditContext, Invitation, JoinedAccount, MemberChange, MemberChanged,
     Membership, NewInvitation, NewReset, NewSession, NewUser, PasswordHash, Result, Session,

@@ -19,11 +19,11 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::claims::{FIRST, LEASE_KEPT, next_page};
 use crate::store::contract::signing::SealedSecret;
 use crate::store::corrupt_rows::{CorruptRows, unreadable};
-use crate::store::sql::access::{Access, Database, WorkFunction, call};
+use crate::store::sql::accounts::erasure::aborts;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::erasure::aborts;
+use crate::store::sql::connection::access::{Access, Database, WorkFunction, call};
+use crate::store::sql::connection::query::execute_all;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::query::execute_all;
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     ClaimRequest, ClaimStore, ClaimedJob, ClaimedJobs, Committed, Completion, ExecutorId,

@@ -4,10 +4,10 @@ use serde::Deserialize;
 
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
-use crate::store::sql::alert_rows::{AlertColumns, AlertState};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::jobs::ending::{JobEnding, RunningJob};
+use crate::store::sql::notifications::rows::{AlertColumns, AlertState};
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of};
 use crate::store::{Completion, StoreErrorKind, sql};
 
@@ -48,7 +48,7 @@ impl RunningRow {
 pub(in crate::store::sqlite) async fn read(
     connection: &mut Connection<'_>,
     chunk: &[&Completion],
-) -> SqlResult<(Vec<Ending>, Vec<AlertState>)> {
+) -> SqlResult<(Vec<JobEnding>, Vec<AlertState>)> {
     let claims = chunk.iter().map(|c| (hex(&c.job), c.attempt, hex(&c.executor)));
     let rows: String = sql::query_scalar(RUNNING)
         .bind(json_rows(&claims.collect::<Vec<_>>()))
@@ -65,7 +65,7 @@ pub(in crate::store::sqlite) async fn read(
     let endings = rows.into_iter().map(|row| {
         let completion = chunk.get(row.0).ok_or_else(damaged)?;
         let is_active = row.7 != 0;
-        Ok(Ending { is_active, ..Ending::new(&row.running(), completion) })
+        Ok(JobEnding { is_active, ..JobEnding::new(&row.running(), completion) })
     });
     Ok((endings.collect::<SqlResult<_>>()?, alerts))
 }

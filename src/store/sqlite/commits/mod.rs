@@ -17,14 +17,14 @@ use serde::Serialize;
 use super::connection::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
 use crate::domain::{JobId, Timestamp};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::ending::{EndedJob, Ending};
 use crate::store::sql::fault::SqlResult;
 use crate::store::sql::hours::{add_to_hours, lag_code};
-use crate::store::sql::job_rows::history_columns;
+use crate::store::sql::jobs::ending::{EndedJob, JobEnding};
 use crate::store::sql::jobs::overlap;
+use crate::store::sql::jobs::response::{body_text, headers_text, without_nul};
+use crate::store::sql::jobs::rows::history_columns;
 use crate::store::sql::jobs::tickets::tickets;
 use crate::store::sql::notifications::raise;
-use crate::store::sql::response::{body_text, headers_text, without_nul};
 use crate::store::{AttemptEnd, Committed, Completion, CompletionResult, sql};
 use ending::read;
 use runs::count_runs;
@@ -50,10 +50,10 @@ pub(super) async fn commit(
         keep_attempts(connection, &chunk, &endings).await?;
         write(connection, now, &chunk, &endings).await?;
         count_runs(connection, &endings).await?;
-        let waits = |ending: &&Ending| !ending.status.is_final();
+        let waits = |ending: &&JobEnding| !ending.status.is_final();
         let waiting: Vec<JobId> = endings.iter().filter(waits).map(|ending| ending.job).collect();
         committed.tickets.append(&mut tickets(connection, &waiting).await?);
-        let ended: Vec<EndedJob> = endings.iter().filter_map(Ending::ended).collect();
+        let ended: Vec<EndedJob> = endings.iter().filter_map(JobEnding::ended).collect();
         committed.tickets.append(&mut overlap::release(connection, now, &ended).await?);
         committed.events += raise(connection, now, committed.events, &endings, &alerts).await?;
     }
@@ -100,7 +100,7 @@ struct EndedJobRow {
 }
 
 impl EndedJobRow {
-    fn new(ending: &Ending, completion: &Completion) -> Self {
+    fn new(ending: &JobEnding, completion: &Completion) -> Self {
         let (exchange, response) = (completion.exchange.as_ref(), completion.response());
         let failure = ending.failure.as_ref();
         Self {
@@ -154,22 +154,23 @@ async fn write(
     connection: &mut Connection<'_>,
     now: Timestamp,
     chunk: &[&Completion],
-    endings: &[Ending],
+    endings: &[JobEnding],
 ) -> SqlResult<()> {
-    let (ended, waiting): (Vec<&Ending>, Vec<&Ending>) =
+    let (ended, waiting): (Vec<&JobEnding>, Vec<&JobEnding>) =
         endings.iter().partition(|ending| ending.status.is_final());
     if !ended.is_empty() {
-        let row = |ending: &&Ending| EndedJobRow::new(ending, chunk[ending.position]);
+        let row = |ending: &&JobEnding| EndedJobRow::new(ending, chunk[ending.position]);
         let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
         sql::query(END).bind(now).bind(rows).execute(connection).await?;
-        let row = |ending: &&Ending| (hex(&ending.job), lag_code(ending.job, ending.started_at));
+        let row = |ending: &&JobEnding| (hex(&ending.job), lag_code(ending.job, ending.started_at));
         let rows = json_rows(&ended.iter().map(row).collect::<Vec<_>>());
         sql::query(COUNT_HOURS).bind(rows).execute(connection).await?;
         let ids = json_ids(ended.iter().map(|ending| &ending.job));
         sql::query(LEAVE).bind(ids).execute(connection).await?;
     }
     if !waiting.is_empty() {
-        let row = |ending: &&Ending| (hex(&ending.job), ending.retry_at.map(Timestamp::as_millis));
+        let row =
+            |ending: &&JobEnding| (hex(&ending.job), ending.retry_at.map(Timestamp::as_millis));
         let rows = json_rows(&waiting.iter().map(row).collect::<Vec<_>>());
         sql::query(RETRY).bind(now).bind(rows).execute(connection).await?;
     }
@@ -181,14 +182,14 @@ async fn write(
 async fn keep_attempts(
     connection: &mut Connection<'_>,
     chunk: &[&Completion],
-    endings: &[Ending],
+    endings: &[JobEnding],
 ) -> SqlResult<()> {
     let followed = endings.iter().filter(|ending| chunk[ending.position].attempt > 1);
     let followed: Vec<&JobId> = followed.map(|ending| &ending.job).collect();
     if !followed.is_empty() {
         sql::query(FORGET).bind(json_ids(followed)).execute(connection).await?;
     }
-    let row = |ending: &Ending| {
+    let row = |ending: &JobEnding| {
         let completion = chunk[ending.position];
         let AttemptEnd::Retry(failure, _) = &completion.end else {
             return None;

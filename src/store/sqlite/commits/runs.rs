@@ -4,9 +4,9 @@ use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::ending::Ending;
 use crate::store::sql::fault::SqlResult;
-use crate::store::sql::runs::{ScheduleRuns, runs};
+use crate::store::sql::jobs::ending::JobEnding;
+use crate::store::sql::jobs::runs::{ScheduleRuns, runs};
 use crate::store::sqlite::connection::values::{hex, json_rows, status_code};
 
 /// A run that began before the last known one does not count as the last.
@@ -25,7 +25,7 @@ pub(in crate::store::sqlite) const COUNT_RUNS: &str = "
 /// Updates the schedules of the jobs that are final.
 pub(in crate::store::sqlite) async fn count_runs(
     connection: &mut Connection<'_>,
-    endings: &[Ending],
+    endings: &[JobEnding],
 ) -> SqlResult<()> {
     // In the order of the key, because neighbours share pages.
     let schedules = runs(endings);

@@ -11,11 +11,11 @@ use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, VersionId};
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{ExecutorId, StoreErrorKind};
 
+pub(in crate::store) use crate::store::sql::encoding::hex::Hex;
+pub(in crate::store) use crate::store::sql::encoding::values::key_from;
 pub(in crate::store) use crate::store::sql::encoding::{
     status_code, timings_text, trigger_code, trigger_of,
 };
-pub(in crate::store) use crate::store::sql::hex::Hex;
-pub(in crate::store) use crate::store::sql::values::key_from;
 
 /// A value that is stored as 16 bytes.
 pub(in crate::store::sqlite) trait Bytes16 {

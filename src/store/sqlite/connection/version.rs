@@ -7,10 +7,10 @@ use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 
 use crate::store::Result;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
-use crate::store::sql::version::{
+use crate::store::sql::connection::version::{
     self, applied, breaks, fault_of, fits, min_compatible, newest, unfit,
 };
+use crate::store::sql::fault::SqlResult;
 use crate::store::sqlite::{SqliteStore, failed_in};
 
 fn known() -> Migrator {

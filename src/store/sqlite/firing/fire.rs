@@ -15,7 +15,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::placing::{OverlapState, PlacedTicks};
+use crate::store::sql::firing::placing::{OverlapState, PlacedTicks};
 use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::sqlite::connection::bisect::Bisection;
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of, trigger_code};

@@ -18,8 +18,8 @@ use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::CorruptRows;
-use crate::store::sql::access::{Access, call};
 use crate::store::sql::connection::Connection;
+use crate::store::sql::connection::access::{Access, call};
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::signing::JobSecrets;
 use crate::store::sql::{self, firing};
@@ -29,7 +29,8 @@ use crate::store::{
 };
 use fire::fire;
 
-/// Parameters: shard, schedule after which the page begins, number of rows.
+/// Reads a page of next ticks. Parameters: shard, schedule after which the page begins, number of
+/// rows.
 pub(super) const NEXT_TICKS: &str = "
     SELECT json_group_array(json_array(hex(schedule_id), hex(account_id), next_tick))
     FROM (SELECT st.schedule_id, s.account_id, st.next_tick

@@ -4,7 +4,7 @@ pub(super) mod prune;
 
 use super::SqliteStore;
 use crate::domain::Timestamp;
-use crate::store::sql::access::{Access, call};
+use crate::store::sql::connection::access::{Access, call};
 use crate::store::sql::upkeep::DatabaseUpkeep;
 use crate::store::{PrunedRows, Result};
 use prune::prune;

@@ -135,7 +135,7 @@ async fn while_slots_move_tickets_are_pushed_and_handed_out() {
         cluster.move_slots(from, to).await;
         moved.set(true);
     };
-    let mut work = Work::default();
+    let mut work = MovedTickets::default();
     let working = async {
         while !moved.get() {
             if work.pushed.len() < 5_000 {
@@ -147,7 +147,7 @@ async fn while_slots_move_tickets_are_pushed_and_handed_out() {
     tokio::join!(moving, working);
     assert_eq!(cluster.owner("{3}").await, to);
     work.take_the_rest(&queue).await;
-    let Work { pushed, taken, repeated } = work;
+    let MovedTickets { pushed, taken, repeated } = work;
     println!("{} tickets, {repeated} pushed again", pushed.len());
     let each: HashSet<_> = taken.iter().collect();
     assert_eq!(each.len(), pushed.len());
@@ -157,14 +157,14 @@ async fn while_slots_move_tickets_are_pushed_and_handed_out() {
 
 /// The tickets that are pushed and taken while slots move.
 #[derive(Default)]
-struct Work {
+struct MovedTickets {
     pushed: Vec<Ticket>,
     taken: Vec<JobId>,
     /// The number of tickets that may be in the queue twice.
     repeated: usize,
 }
 
-impl Work {
+impl MovedTickets {
     async fn push(&mut self, queue: &SharedQueue) {
         let first = 10 + self.pushed.len() as u128;
         let batch = of_each(first);

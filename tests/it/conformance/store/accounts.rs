@@ -3,7 +3,7 @@ use std::time::Duration;
 use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::UNLIMITED;
 use punctual::domain::{AccountId, JobId, KeyId};
-use punctual::store::{Account, KeyCreated, KeyUse, NewJob, NewKey, Rotation, RotationResult};
+use punctual::store::{Account, KeyCreated, KeyRotation, KeyUse, NewJob, NewKey, RotationResult};
 
 use super::world::{World, minute};
 
@@ -73,9 +73,9 @@ pub async fn revoking_is_for_good(w: &World) {
     assert_eq!(w.store.keys(w.account).await.expect("list")[0].revoked_at, Some(minute(1)));
 }
 
-fn rotation(old: u128, new: u128) -> Rotation {
+fn rotation(old: u128, new: u128) -> KeyRotation {
     let (old, new) = (new_key(old).id, new_key(new).id);
-    Rotation { old, old_expires_at: minute(60), new, digest: KeyDigest([8; 32]) }
+    KeyRotation { old, old_expires_at: minute(60), new, digest: KeyDigest([8; 32]) }
 }
 
 pub async fn a_rotated_key_and_its_successor_overlap(w: &World) {
@@ -132,7 +132,7 @@ pub async fn a_full_account_can_rotate_without_an_overlap(w: &World) {
     };
     assert_eq!(rotate(rotation(1, 11)).await, RotationResult::TooMany);
     assert_eq!(rotate(rotation(99, 12)).await, RotationResult::NotFound);
-    let at_once = |old, new| Rotation { old_expires_at: minute(30), ..rotation(old, new) };
+    let at_once = |old, new| KeyRotation { old_expires_at: minute(30), ..rotation(old, new) };
     assert_eq!(rotate(at_once(1, 13)).await, RotationResult::Done);
     assert_eq!(rotate(at_once(1, 14)).await, RotationResult::NotFound, "it works no longer");
     assert_eq!(w.store.usage(w.account, minute(30)).await.expect("read").keys, 10);

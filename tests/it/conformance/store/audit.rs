@@ -195,7 +195,7 @@ pub async fn a_new_member_is_entered_once(w: &World) {
 }
 
 /// Returns the entries about a user in the log of an account or of the installation, oldest first.
-async fn told_of(w: &World, account: AccountId, user: UserId) -> Vec<String> {
+async fn audit_entries_about(w: &World, account: AccountId, user: UserId) -> Vec<String> {
     let page = w.store.audit_log(account, &everything()).await.expect("list");
     let of = page.entries.into_iter().rev().filter(|one| one.object == user.to_string());
     of.map(|one| one.action).collect()
@@ -255,10 +255,10 @@ pub async fn changes_of_a_user_are_entered_in_each_account(w: &World) {
     let expected = [&[Action::MemberAdded], &EVERY_WAY[..]].concat();
     let expected: Vec<_> = expected.iter().map(|action| action.as_str()).collect();
     for account in [w.account, w.foreign] {
-        assert_eq!(told_of(w, account, ann).await, expected);
+        assert_eq!(audit_entries_about(w, account, ann).await, expected);
     }
-    assert_eq!(told_of(w, INSTALLATION, ann).await, [""; 0]);
-    assert_eq!(told_of(w, INSTALLATION, bob).await, [Action::UserCreated.as_str()]);
+    assert_eq!(audit_entries_about(w, INSTALLATION, ann).await, [""; 0]);
+    assert_eq!(audit_entries_about(w, INSTALLATION, bob).await, [Action::UserCreated.as_str()]);
 }
 
 pub async fn changes_without_an_account_are_entered_for_the_installation(w: &World) {
@@ -266,7 +266,7 @@ pub async fn changes_without_an_account_are_entered_for_the_installation(w: &Wor
     change_in_every_way(w, ann).await;
     let expected = [&[Action::UserCreated], &EVERY_WAY[..]].concat();
     let expected: Vec<_> = expected.iter().map(|action| action.as_str()).collect();
-    assert_eq!(told_of(w, INSTALLATION, ann).await, expected);
+    assert_eq!(audit_entries_about(w, INSTALLATION, ann).await, expected);
     assert_eq!(entries(w).await.len(), 1, "no account's log has it");
     w.store.enter_rotation(&audit_context(w, minute(9))).await.expect("enter");
     let page = w.store.audit_log(INSTALLATION, &everything()).await.expect("list");
@@ -285,8 +285,8 @@ pub async fn operators_are_entered_for_the_installation(w: &World) {
         assert!(set.expect("set"));
     }
     let operator = [Action::OperatorAdded, Action::OperatorRemoved].map(Action::as_str);
-    assert_eq!(told_of(w, INSTALLATION, ann).await, operator);
-    assert_eq!(told_of(w, w.account, ann).await, [Action::MemberAdded.as_str()]);
+    assert_eq!(audit_entries_about(w, INSTALLATION, ann).await, operator);
+    assert_eq!(audit_entries_about(w, w.account, ann).await, [Action::MemberAdded.as_str()]);
 }
 
 pub async fn calls_without_an_effect_are_not_entered(w: &World) {

@@ -28,9 +28,9 @@ use punctual::store::{
     Cancelled, Candidate, ClaimRequest, ClaimStore, ClaimedJobs, Committed, Completion,
     CompletionResult, CreationResult, DueEntry, ExecutorId, Fence, Fired, Firing, FiringStore,
     GrantedJobs, HourStore, IdempotencyStore, JobGrants, JobPage, JobQuery, JobStore, JobsToAbort,
-    KeyCreated, KeyProof, KeyUse, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule, NewSecret,
-    PrunedRows, QuotaStore, RecordedAttempt, RecurrenceCount, Resealed, Reservation, Reserved,
-    Result, RetryResult, Rotation, RotationResult, ScheduleChangeResult, SchedulePage,
+    KeyCreated, KeyProof, KeyRotation, KeyUse, KnownKey, KnownSecret, NewJob, NewKey, NewSchedule,
+    NewSecret, PrunedRows, QuotaStore, RecordedAttempt, RecurrenceCount, Resealed, Reservation,
+    Reserved, Result, RetryResult, RotationResult, ScheduleChangeResult, SchedulePage,
     ScheduleQuery, ScheduleState, ScheduleStore, SealedTable, SecretStore, ShardRecord,
     SharedStore, SigningStore, SkipPage, SkipQuery, StoreError, StoreErrorKind, TriggerResult,
     UpkeepStore, VersionPage, WaitingJobs, WantedJobs, WriteContext,
@@ -174,7 +174,7 @@ flaky! { AccountStore:
             })
         };
     fn keys(&self, account: AccountId) -> Vec<KeyRecord>;
-    fn rotate_key(&self, write: &WriteContext, rotation: &Rotation) -> RotationResult
+    fn rotate_key(&self, write: &WriteContext, rotation: &KeyRotation) -> RotationResult
         => |lost, again| done_once(lost, again, |rotated| *rotated == RotationResult::Done, |_, again| {
             // The account may have the maximum number of keys by then.
             is_refused(again) || matches!(again, Ok(RotationResult::TooMany))

@@ -185,7 +185,7 @@ async fn of_a_cluster() {
     assert_absent("the metrics", metrics.as_bytes(), &[QUERY]);
     search_redis(&redis, &world.prefix, &[&secrets[..], &[QUERY]].concat()).await;
     search_database(&world, &secrets).await;
-    search_log(replica.said().as_bytes(), &outputs, &secrets);
+    search_log(replica.read_log().as_bytes(), &outputs, &secrets);
     replica.stop().await;
     let files = search_files(redis.folder(), &[&secrets[..], &[QUERY]].concat());
     let has = |part: &str| files.windows(part.len()).any(|bytes| bytes == part.as_bytes());

@@ -18,7 +18,7 @@ use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::fault::{Fault, SqlResult};
-use crate::store::sql::placing::{OverlapState, PlacedTicks};
+use crate::store::sql::firing::placing::{OverlapState, PlacedTicks};
 use crate::store::{Fence, Firing, StoreErrorKind, TickJob};
 
 const INSERT: &str = "
@@ -60,7 +60,7 @@ struct LockedShard {
 
 impl FromRow<'_, PgRow> for LockedShard {
     fn from_row(row: &PgRow) -> sqlx::Result<Self> {
-        let shard = row.try_get("led")?;
+        let shard = row.try_get("fenced_shard")?;
         let position: Option<i64> = row.try_get("position")?;
         let due = position.map(|position| DueSchedule::read(row, position)).transpose()?;
         Ok(Self { shard, due })
@@ -82,7 +82,7 @@ impl DueSchedule {
         };
         Ok(Self {
             position,
-            shard: row.try_get("led")?,
+            shard: row.try_get("fenced_shard")?,
             schedule: row.try_get("schedule_id")?,
             account: row.try_get("account_id")?,
             version: row.try_get("version_id")?,

@@ -50,7 +50,7 @@ pub(super) const LOCK_DUE: &str = concat!(
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS st
 )
-SELECT fence.shard AS led, d.position, d.schedule_id, d.account_id, d.version_id, d.host_key,
+SELECT fence.shard AS fenced_shard, d.position, d.schedule_id, d.account_id, d.version_id, d.host_key,
        d.max_attempts, d.overlap_policy, d.active_job_id, d.held_job_id, d.open_skip, d.fired_up_to,
        k.reason AS open_reason, k.last_tick AS open_last
 FROM fence

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::*;
 use crate::store::sql;
-use crate::store::sql::access::Access;
+use crate::store::sql::connection::access::Access;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::temporary::store;
 

@@ -13,11 +13,11 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Encode, FromRow, Postgres, SqlSafeStr, SqlStr, Sqlite, Type};
 
-use super::batch_rows::{BatchRow, json};
-use super::connection::Connection;
-use super::fault::{Fault, SqlResult};
+use super::Connection;
 use crate::domain::Timestamp;
 use crate::store::StoreErrorKind;
+use crate::store::sql::encoding::batch_rows::{BatchRow, json};
+use crate::store::sql::fault::{Fault, SqlResult};
 
 /// A value that both databases can store.
 pub(in crate::store) trait Value: Send + Sync + 'static {
@@ -266,12 +266,12 @@ where
 }
 
 /// Builds a statement from parts and their parameters.
-pub(in crate::store) struct Builder {
+pub(in crate::store) struct QueryBuilder {
     sql: String,
     values: Vec<Arc<dyn Value>>,
 }
 
-impl Builder {
+impl QueryBuilder {
     pub(in crate::store) fn new(start: &str) -> Self {
         Self { sql: start.to_owned(), values: Vec::new() }
     }

@@ -1,11 +1,14 @@
 //! Values of a whole store, which are set once: the number of its shards and of its installation.
 
-use super::connection::Connection;
-use super::fault::{Fault, SqlResult};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{StoreErrorKind, sql};
 
 /// Returns the number of the installation: `proposed`, if the store has none yet.
-pub(super) async fn installation(connection: &mut Connection<'_>, proposed: u32) -> SqlResult<u32> {
+pub(in crate::store::sql) async fn installation(
+    connection: &mut Connection<'_>,
+    proposed: u32,
+) -> SqlResult<u32> {
     let number = set_once(connection, "installation", proposed.into()).await?;
     let damaged = "the number of the installation is damaged";
     u32::try_from(number).map_err(|_| Fault::new(StoreErrorKind::Corrupt, damaged))

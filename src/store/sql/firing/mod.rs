@@ -1,13 +1,16 @@
 //! The unstarted jobs of schedules that are about to fire.
 
+pub(in crate::store) mod placing;
+pub(in crate::store) mod shards;
+
 use std::collections::HashMap;
 
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database};
-use super::batch_rows::json_ids;
-use super::connection::Dialect;
 use crate::domain::ScheduleId;
+use crate::store::sql::connection::Dialect;
+use crate::store::sql::connection::access::{Access, Database};
+use crate::store::sql::encoding::batch_rows::json_ids;
 use crate::store::{Result, sql};
 
 /// Returns the statement that counts the unstarted jobs of schedules, each to a maximum.

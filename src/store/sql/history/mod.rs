@@ -1,13 +1,15 @@
 //! Removes jobs, and the old history of accounts.
 
+pub(in crate::store) mod old_rows;
+
 use sqlx::AssertSqlSafe;
 
-use super::batch_rows::{ColumnType, json_ids};
-use super::connection::Connection;
-use super::fault::SqlResult;
-use super::old_rows::is_alone;
 use crate::domain::{AccountId, AuditId, JobId, Timestamp};
 use crate::store::sql;
+use crate::store::sql::connection::Connection;
+use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
+use crate::store::sql::fault::SqlResult;
+use old_rows::is_alone;
 
 /// Records that the history of an account was pruned. Parameters: account, instant.
 const PRUNED: &str = "UPDATE accounts SET pruned_at = $2 WHERE id = $1";

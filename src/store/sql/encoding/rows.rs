@@ -103,24 +103,24 @@ macro_rules! read_rows {
     (@field $row:ident $field:ident by $read:path) => { $read($row)? };
     (@field $row:ident $field:ident = $value:expr) => { $value };
     (@field $row:ident $field:ident $(: $column:literal)?) => {
-        $row.read($crate::store::sql::rows::read_rows!(@column $field $($column)?))?
+        $row.read($crate::store::sql::encoding::rows::read_rows!(@column $field $($column)?))?
     };
     (@field $row:ident $field:ident $(: $column:literal)? as Option<$stored:ident>) => {{
-        let column = $crate::store::sql::rows::read_rows!(@column $field $($column)?);
-        $crate::store::sql::rows::some_number::<$stored, _>($row, column)?
+        let column = $crate::store::sql::encoding::rows::read_rows!(@column $field $($column)?);
+        $crate::store::sql::encoding::rows::some_number::<$stored, _>($row, column)?
     }};
     (@field $row:ident $field:ident $(: $column:literal)? as $stored:ident) => {{
-        let column = $crate::store::sql::rows::read_rows!(@column $field $($column)?);
-        $crate::store::sql::rows::number::<$stored, _>($row, column)?
+        let column = $crate::store::sql::encoding::rows::read_rows!(@column $field $($column)?);
+        $crate::store::sql::encoding::rows::number::<$stored, _>($row, column)?
     }};
     ($($name:ident {
         $($field:ident $(: $column:tt)? $(as $stored:ident $(<$number:ident>)?)? $(by $read:path)?
           $(= $value:expr)?),* $(,)?
     })*) => {$(
-        impl<R: $crate::store::sql::rows::StoreRow> sqlx::FromRow<'_, R> for $name {
+        impl<R: $crate::store::sql::encoding::rows::StoreRow> sqlx::FromRow<'_, R> for $name {
             fn from_row(row: &R) -> sqlx::Result<Self> {
                 Ok(Self {
-                    $($field: $crate::store::sql::rows::read_rows!(
+                    $($field: $crate::store::sql::encoding::rows::read_rows!(
                         @field row $field $(: $column)? $(as $stored $(<$number>)?)? $(by $read)?
                         $(= $value)?
                     )),*

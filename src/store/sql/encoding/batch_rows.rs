@@ -78,9 +78,9 @@ macro_rules! batch_row {
         #[derive(serde::Serialize)]
         struct $name $(<$life>)? { $($field: $type),* }
 
-        impl $(<$life>)? $crate::store::sql::batch_rows::BatchRow for $name $(<$life>)? {
-            const COLUMNS: &'static [(&'static str, $crate::store::sql::batch_rows::ColumnType)] =
-                &[$((stringify!($field), <$type as $crate::store::sql::batch_rows::BatchField>::OF)),*];
+        impl $(<$life>)? $crate::store::sql::encoding::batch_rows::BatchRow for $name $(<$life>)? {
+            const COLUMNS: &'static [(&'static str, $crate::store::sql::encoding::batch_rows::ColumnType)] =
+                &[$((stringify!($field), <$type as $crate::store::sql::encoding::batch_rows::BatchField>::OF)),*];
         }
     };
 }

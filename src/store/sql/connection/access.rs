@@ -3,14 +3,14 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::connection::{Connection, Dialect};
-use super::fault::SqlResult;
-use super::months::Months;
 use super::query::{Query, ReadRow, ScalarQuery};
 use super::work::{ErasedWork, ResultCell, UnitOfWork, WorkFuture};
+use super::{Connection, Dialect};
 use crate::domain::{AccountId, JobId};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::months::Months;
 use crate::store::{Result, SecretCipher, StoreErrorKind};
 
 /// A function that is a unit of work for its other arguments, a tuple.

@@ -2,10 +2,10 @@
 
 use sqlx::AssertSqlSafe;
 
-use super::access::{Access, Database, call};
-use super::connection::{Connection, Dialect};
-use super::fault::SqlResult;
-use super::query::{Query, Value};
+use crate::store::sql::connection::access::{Access, Database, call};
+use crate::store::sql::connection::query::{Query, Value};
+use crate::store::sql::connection::{Connection, Dialect};
+use crate::store::sql::fault::SqlResult;
 use crate::store::{Result, sql};
 
 /// Rows of a table that are deleted when their time is over.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::JobId;
 use crate::domain::alert::grouping::{ChannelFlow, IncidentStage};
-use crate::store::sql::alert_plan::*;
+use crate::store::sql::notifications::plan::*;
 
 const RULES: GroupingRules = GroupingRules {
     per_minute: 0,

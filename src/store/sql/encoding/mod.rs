@@ -1,5 +1,10 @@
 //! The stored form of values for which the databases have no type of their own.
 
+pub(in crate::store::sql) mod batch_rows;
+pub(in crate::store) mod hex;
+pub(in crate::store) mod rows;
+pub(in crate::store) mod values;
+
 use crate::domain::job::{JobStatus, Trigger};
 use crate::domain::outcome::Timings;
 

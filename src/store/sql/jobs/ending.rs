@@ -38,7 +38,7 @@ impl RunningJob {
 }
 
 /// A job whose attempt has ended, and the result for the job.
-pub(in crate::store) struct Ending {
+pub(in crate::store) struct JobEnding {
     pub(in crate::store) position: usize,
     pub(in crate::store) job: JobId,
     pub(in crate::store) schedule: ScheduleId,
@@ -62,7 +62,7 @@ pub(in crate::store) struct EndedJob {
     pub(in crate::store) job: JobId,
 }
 
-impl Ending {
+impl JobEnding {
     pub(in crate::store) fn new(running: &RunningJob, completion: &Completion) -> Self {
         let RunningJob { position, schedule, shard, max_attempts, stop, .. } = *running;
         let (status, failure, retry_at) = match &completion.end {

@@ -8,7 +8,7 @@ use sqlx::postgres::{PgHasArrayType, PgTypeInfo};
 use sqlx::types::Uuid;
 use sqlx::{Database, Decode, Encode, Type};
 
-use super::encoding::{status_code, status_of, trigger_code, trigger_of};
+use super::{status_code, status_of, trigger_code, trigger_of};
 use crate::domain::alert::AlertKind;
 use crate::domain::audit::Action;
 use crate::domain::call::IdempotencyKey;

@@ -16,8 +16,8 @@ use sqlx::PgConnection;
 use super::batch::{LockedState, RUNNING, STATES, StoredRows};
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
-use crate::store::sql::ending::{Ending, RunningJob};
 use crate::store::sql::fault::SqlResult;
+use crate::store::sql::jobs::ending::{JobEnding, RunningJob};
 
 static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));
 static ALL_STATES: LazyLock<String> =
@@ -59,10 +59,10 @@ pub(in crate::store::postgres) async fn lock_free(
 pub(in crate::store::postgres) async fn lock_followers(
     connection: &mut PgConnection,
     states: &[LockedState],
-    endings: &[Ending],
+    endings: &[JobEnding],
 ) -> SqlResult<BusyPositions> {
     let ended: HashSet<JobId> =
-        endings.iter().filter_map(Ending::ended).map(|ended| ended.job).collect();
+        endings.iter().filter_map(JobEnding::ended).map(|ended| ended.job).collect();
     let follows = |state: &&LockedState| state.active.is_some_and(|active| ended.contains(&active));
     let held: Vec<JobId> = states.iter().filter(follows).filter_map(|state| state.held).collect();
     if held.is_empty() {
@@ -79,6 +79,7 @@ pub(in crate::store::postgres) async fn lock_followers(
     };
     let schedules: HashSet<ScheduleId> =
         states.iter().filter(is_held).map(|state| state.schedule).collect();
-    let waits = |ending: &&Ending| ending.ended().is_some() && schedules.contains(&ending.schedule);
+    let waits =
+        |ending: &&JobEnding| ending.ended().is_some() && schedules.contains(&ending.schedule);
     Ok(endings.iter().filter(waits).map(|ending| ending.position).collect())
 }

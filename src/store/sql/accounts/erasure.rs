@@ -1,9 +1,9 @@
 //! The statements that export and remove all data of accounts.
 
-use super::connection::Connection;
-use super::fault::SqlResult;
-use super::query_scalar;
 use crate::domain::{AccountId, Timestamp, VersionId};
+use crate::store::sql::connection::Connection;
+use crate::store::sql::fault::SqlResult;
+use crate::store::sql::query_scalar;
 use crate::store::{DeletedPosition, JobsToAbort, SkipPosition};
 
 /// The maximum to which the remaining rows of a deleted account are counted in each table.

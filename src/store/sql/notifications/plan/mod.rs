@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::alert_items::{
-    DeliveryState, OutboxEvent, PlannedChannel, PlannedDelivery, PlannedIncident,
-};
+use super::claimed::IncidentContent;
+use super::items::{DeliveryState, OutboxEvent, PlannedChannel, PlannedDelivery, PlannedIncident};
 use crate::domain::alert::AlertKind;
 use crate::domain::alert::grouping::{
     AlertFlow, GroupingRules, GroupingVerdict, IncidentMember, IncidentState, Judgement,
@@ -15,7 +14,6 @@ use crate::domain::alert::grouping::{
 };
 use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, IncidentId, ScheduleId, Timestamp};
-use crate::store::sql::alert_content::IncidentContent;
 
 /// The maximum number of schedules that an incident or a digest names.
 pub(in crate::store) const NAMES: usize = 5;

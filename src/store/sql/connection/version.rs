@@ -8,10 +8,10 @@
 
 use sqlx::migrate::{MigrateError, Migrator};
 
-use super::connection::{Connection, Dialect};
-use super::fault::{Fault, SqlResult};
-use super::query_scalar;
+use super::{Connection, Dialect};
 use crate::store::StoreErrorKind;
+use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::query_scalar;
 
 /// Returns the number of the newest migration in this binary.
 pub(in crate::store) fn newest(migrator: &Migrator) -> i64 {

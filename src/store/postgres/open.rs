@@ -1,4 +1,5 @@
-//! Opens the store: the server's address and the pools.
+//! Opens the store: the server's address and the pools. This is in no subfolder, because it creates
+//! the parts of several of them.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -8,13 +9,13 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection, PgPool};
 use tokio::time::timeout;
 
-use super::options::{address, options};
-use super::pool::{ACQUIRE, PostgresConnections};
+use super::connection::options::{address, options};
+use super::connection::pool::{ACQUIRE, PostgresConnections};
 use crate::runtime::Mutex;
 use crate::runtime::{Clock, Tasks};
 use crate::store::postgres::claims::definition_cache::DefinitionCache;
 use crate::store::postgres::{PostgresSettings, PostgresStore};
-use crate::store::sql::access::AdapterShared;
+use crate::store::sql::connection::access::AdapterShared;
 use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::sql::months::Months;
 use crate::store::sql::quotas::JobCounts;
@@ -94,7 +95,7 @@ impl PostgresStore {
 
     /// Opens a connection without timeouts, for migrations. Reads the password file for this
     /// connection and for all later ones.
-    pub(in crate::store::postgres) async fn connect(&self) -> SqlResult<PgConnection> {
+    pub(super) async fn connect(&self) -> SqlResult<PgConnection> {
         for connections in [&self.api, &*self.scheduler, &self.executor] {
             connections.renew_password()?;
         }

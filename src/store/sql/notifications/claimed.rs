@@ -10,7 +10,7 @@ use crate::domain::plan::ChannelType;
 use crate::domain::schedule::Definition;
 use crate::domain::{AccountId, ChannelId, DeliveryId, EventId, JobId, Timestamp, VersionId};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::sql::rows::{StoreRow, read_rows};
+use crate::store::sql::encoding::rows::{StoreRow, read_rows};
 use crate::store::{ClaimedDelivery, DeliveryContent};
 
 /// A delivery whose next try is due. Its row is locked.

@@ -1,12 +1,12 @@
-//! Units of work, and the slots for their results.
+//! Units of work, and the cells for their results.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::connection::Connection;
-use super::fault::{Fault, SqlResult};
+use super::Connection;
 use crate::runtime::Mutex;
+use crate::store::sql::fault::{Fault, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The future of a unit of work.
@@ -32,12 +32,12 @@ pub(in crate::store) type ErasedWork = Arc<dyn UnitOfWork<()>>;
 pub(in crate::store) struct ResultCell<T>(Arc<Mutex<Option<T>>>);
 
 impl<T: Send + 'static> ResultCell<T> {
-    /// Returns an empty slot.
+    /// Returns an empty cell.
     pub(in crate::store) fn new() -> Self {
         Self(Arc::default())
     }
 
-    /// Returns another handle of the slot.
+    /// Returns another handle of the cell.
     pub(in crate::store) fn handle(&self) -> Self {
         Self(self.0.clone())
     }
@@ -53,17 +53,17 @@ impl<T: Send + 'static> ResultCell<T> {
         result.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "the work left no result"))
     }
 
-    /// Returns work that puts the result of `work` into this slot.
+    /// Returns work that puts the result of `work` into this cell.
     pub(in crate::store) fn filled_by(&self, work: impl UnitOfWork<T>) -> ErasedWork {
-        let slot = self.handle();
+        let cell = self.handle();
         Arc::new(move |connection| {
-            let (slot, running) = (slot.handle(), work(connection));
-            Box::pin(async move { running.await.map(|result| slot.put(result)) })
+            let (cell, running) = (cell.handle(), work(connection));
+            Box::pin(async move { running.await.map(|result| cell.put(result)) })
         })
     }
 
     /// Returns the result when `running`, which runs the work, has ended.
-    pub(super) async fn filled_after(
+    pub(in crate::store::sql) async fn filled_after(
         self,
         operation: &'static str,
         running: impl Future<Output = SqlResult<()>> + Send,

@@ -1,13 +1,13 @@
 //! Reads the rows of alerts of either database.
 
-use super::alert_items::{OutboxEvent, PlannedChannel, PlannedIncident};
-use super::rows::{StoreRow, read_rows, unfit};
+use super::items::{OutboxEvent, PlannedChannel, PlannedIncident};
 use crate::domain::alert::delivery::{DeliveryError, DeliveryStatus};
 use crate::domain::alert::grouping::{ChannelFlow, IncidentStage, IncidentState};
 use crate::domain::alert::policy::{AlertPolicy, Streak};
 use crate::domain::shard::ShardId;
 use crate::domain::{ChannelId, DeliveryId, ScheduleId, Timestamp};
 use crate::store::contract::preferences::policy_of;
+use crate::store::sql::encoding::rows::{StoreRow, read_rows, unfit};
 use crate::store::{Delivery, DeliveryTry};
 
 /// The columns of a schedule's state that concern alerts: the three of the policy, the number of

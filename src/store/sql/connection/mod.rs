@@ -1,14 +1,19 @@
 //! A connection to one of the two databases, and the differences of their dialects.
 
+pub(in crate::store) mod access;
+pub(in crate::store) mod query;
+pub(in crate::store) mod version;
+pub(in crate::store) mod work;
+
 use sqlx::{PgConnection, SqliteConnection};
 
-use super::batch_rows::{BatchRow, ColumnType};
+use crate::store::sql::encoding::batch_rows::{BatchRow, ColumnType};
 
 /// A connection that a unit of work uses.
 pub(in crate::store) enum Connection<'c> {
-    /// To a PostgreSQL server.
+    /// A connection to a PostgreSQL server.
     Postgres(&'c mut PgConnection),
-    /// To an SQLite file.
+    /// A connection to an SQLite file.
     Sqlite(&'c mut SqliteConnection),
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::ending::Ending;
+use super::ending::JobEnding;
 use crate::domain::job::JobStatus;
 use crate::domain::outcome::ErrorCode;
 use crate::domain::shard::ShardId;
@@ -20,7 +20,9 @@ pub(in crate::store) struct ScheduleRuns {
 
 /// Returns the schedules of the jobs that are final, in the order of their key. Cancelled jobs do
 /// not count.
-pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleId), ScheduleRuns> {
+pub(in crate::store) fn runs(
+    endings: &[JobEnding],
+) -> BTreeMap<(ShardId, ScheduleId), ScheduleRuns> {
     let mut schedules: BTreeMap<(ShardId, ScheduleId), ScheduleRuns> = BTreeMap::new();
     for ending in endings.iter().filter(|ending| counts(ending)) {
         let last = (ending.started_at, ending.status);
@@ -42,7 +44,7 @@ pub(in crate::store) fn runs(endings: &[Ending]) -> BTreeMap<(ShardId, ScheduleI
 }
 
 /// Returns `true` if the job counts as a run of its schedule: it is final and was not cancelled.
-pub(in crate::store) fn counts(ending: &Ending) -> bool {
+pub(in crate::store) fn counts(ending: &JobEnding) -> bool {
     let code = ending.failure.as_ref().map(|failure| failure.code);
     ending.status.is_final() && code != Some(ErrorCode::Cancelled)
 }

@@ -3,12 +3,12 @@
 
 use sqlx::FromRow;
 
-use super::encoding::timings_of;
-use super::rows::{StoreRow, number, read_rows, some_number};
 use crate::domain::job::{Attempt, Job, JobStatus};
 use crate::domain::outcome::{ErrorCode, Timings};
 use crate::domain::schedule::UnreadableFields;
 use crate::domain::{JobId, Timestamp, VersionId};
+use crate::store::sql::encoding::rows::{StoreRow, number, read_rows, some_number};
+use crate::store::sql::encoding::timings_of;
 
 /// All columns of a finished job except its response, from its row `j` and its version `v`.
 macro_rules! job_columns {
