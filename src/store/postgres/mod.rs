@@ -119,6 +119,8 @@ use crate::store::sql::fault::failed_in;
 use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};
 use connection::pool::PostgresConnections;
+use history::partitions::Day;
+use history::prune::CheckedDay;
 
 /// The maximum time that closing waits for work in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
@@ -190,8 +192,8 @@ pub struct PostgresStore {
     /// The newest time that was passed to `prepare`, in milliseconds. The ages of days are relative
     /// to it.
     present: AtomicI64,
-    /// The days that are over but are kept, because a job ended late, and when that was found.
-    late_days: tokio::sync::Mutex<BTreeMap<history::partitions::Day, i64>>,
+    /// The days that were checked and are still there.
+    checked_days: tokio::sync::Mutex<BTreeMap<Day, CheckedDay>>,
     definitions: DefinitionCache,
     /// The deleted accounts for which this replica has fenced the shards.
     fenced: Mutex<HashSet<AccountId>>,

@@ -85,7 +85,7 @@ impl PostgresStore {
                 STAGE,
             ),
             present: AtomicI64::new(0),
-            late_days: tokio::sync::Mutex::default(),
+            checked_days: tokio::sync::Mutex::default(),
             fenced: Mutex::default(),
             definitions: DefinitionCache::new(Clock::system()),
             settings,

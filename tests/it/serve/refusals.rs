@@ -47,5 +47,10 @@ async fn more_history_than_the_server_has_locks_for_is_refused() {
     for part in ["keeps history for 3650 days", "max_locks_per_transaction", "history.days"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(&file, "[plans.long]\nhistory_days = 3650\n").expect("written");
+    let file = ("PUNCTUAL_CONFIG", file.path().to_str().expect("text"));
+    let said = world.refusal(1, &[file, connections]).await;
+    assert!(said.contains("keeps history for 3650 days"), "a plan's: {said}");
     world.replica(&[("PUNCTUAL_HISTORY_DAYS", "365"), connections]).await;
 }

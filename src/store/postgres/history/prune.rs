@@ -62,12 +62,14 @@ impl PostgresStore {
             .scheduler
             .try_run(WorkScope::Statement, |connection| Box::pin(existing(connection)))
             .await?;
+        self.checked_days.lock().await.retain(|day, _| days.contains(day));
         let end = Day::of(before).min(oldest_kept);
         let (mut dropped, mut held) = (0, 0);
         for day in days.into_iter().filter(|day| *day < end) {
             match self.drop_day(day, before).await? {
                 DayDrop::Dropped => dropped += 1,
                 DayDrop::Held => held += 1,
+                DayDrop::Elsewhere => return Ok(dropped),
             }
         }
         HISTORY_DAYS_HELD.set(held);
@@ -77,24 +79,10 @@ impl PostgresStore {
     /// Drops a day if all of its jobs ended before `before`. If other transactions use its tables,
     /// the day is kept until a later pass.
     async fn drop_day(&self, day: Day, before: Timestamp) -> SqlResult<DayDrop> {
-        let present = self.present.load(Ordering::Relaxed);
-        let mut looked = self.late_days.lock().await;
-        looked.retain(|_, at| present.saturating_sub(*at) < LOOK_AGAIN_MS);
-        if looked.contains_key(&day) {
-            return Ok(DayDrop::Held);
-        }
-        let found =
-            self.scheduler.run_with_timeout(TIMEOUT, WorkScope::Transaction, move |connection| {
-                Box::pin(look_through(connection, day, before))
-            });
-        match found.await? {
+        match self.check_day(day, before).await? {
             DayCheck::Over => {}
-            DayCheck::Unfinished => return Ok(DayDrop::Held),
-            DayCheck::Late => {
-                tracing::info!(%day, "a day of history is kept longer: one of its jobs ended late");
-                looked.insert(day, present);
-                return Ok(DayDrop::Held);
-            }
+            DayCheck::Unfinished | DayCheck::Late => return Ok(DayDrop::Held),
+            DayCheck::Elsewhere => return Ok(DayDrop::Elsewhere),
         }
         for _ in 0..TRIES {
             let dropped = self
@@ -118,6 +106,36 @@ impl PostgresStore {
         }
         Ok(DayDrop::Held)
     }
+
+    /// Checks if a day can be dropped, unless that is remembered: for ever if it can, and for some
+    /// hours if one of its jobs ended late.
+    async fn check_day(&self, day: Day, before: Timestamp) -> SqlResult<DayCheck> {
+        let present = self.present.load(Ordering::Relaxed);
+        let mut checked = self.checked_days.lock().await;
+        match checked.get(&day) {
+            Some(CheckedDay::Over) => return Ok(DayCheck::Over),
+            Some(CheckedDay::Late { at }) if present.saturating_sub(*at) < LOOK_AGAIN_MS => {
+                return Ok(DayCheck::Late);
+            }
+            _ => {}
+        }
+        let found =
+            self.scheduler.run_with_timeout(TIMEOUT, WorkScope::Transaction, move |connection| {
+                Box::pin(look_through(connection, day, before))
+            });
+        let found = found.await?;
+        match found {
+            DayCheck::Over => {
+                checked.insert(day, CheckedDay::Over);
+            }
+            DayCheck::Late => {
+                tracing::info!(%day, "a day of history is kept longer: one of its jobs ended late");
+                checked.insert(day, CheckedDay::Late { at: present });
+            }
+            DayCheck::Unfinished | DayCheck::Elsewhere => {}
+        }
+        Ok(found)
+    }
 }
 
 /// The result of dropping a day.
@@ -125,6 +143,17 @@ enum DayDrop {
     Dropped,
     /// It is kept for now.
     Held,
+    /// Another replica drops days now.
+    Elsewhere,
+}
+
+/// The remembered result of the check of a day, which may have read every job of the day.
+#[derive(Clone, Copy)]
+pub(in crate::store::postgres) enum CheckedDay {
+    /// All of its jobs are old, and no more are made: it only waits for readers.
+    Over,
+    /// One of its jobs ended late. `at` is the time of the check, in milliseconds.
+    Late { at: i64 },
 }
 
 /// The result of checking a day.
@@ -135,15 +164,20 @@ enum DayCheck {
     Unfinished,
     /// One of its jobs ended so late that it must be kept.
     Late,
+    /// Another replica checks days now.
+    Elsewhere,
 }
 
-/// Checks if a day can be dropped. No job is created for so old a day, so the result stays true.
-/// The check takes no locks that block reads or writes. Those of the removal are taken afterwards.
+/// Checks if a day can be dropped, in one replica at a time. No job is created for so old a day, so
+/// the result stays true. The check takes no locks that block reads or writes. Those of the removal are taken afterwards.
 async fn look_through(
     connection: &mut PgConnection,
     day: Day,
     before: Timestamp,
 ) -> SqlResult<DayCheck> {
+    if !is_alone(&mut Connection::from(&mut *connection), "check history").await? {
+        return Ok(DayCheck::Elsewhere);
+    }
     connection.execute("SET LOCAL statement_timeout = '5min'").await?;
     let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM runs WHERE id BETWEEN $1 AND $2)");
     let query = query.bind(day.first_id()).bind(day.plus(1).first_id());

@@ -119,6 +119,38 @@ async fn a_day_whose_job_ended_late_stays_and_is_looked_through_again_hours_late
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_that_is_over_waits_for_readers_and_is_not_looked_through_again() {
+    let database = Database::migrated().await;
+    let (w, store, now) = aged(&database, 40).await;
+    let job = w.manual_job(w.schedule().await, minute(1)).await;
+    w.run(minute(1), job, AttemptEnd::Succeeded).await;
+    let mut reader = database.second_connection().await;
+    run(&mut reader, "BEGIN; SELECT FROM jobs_20240515").await;
+    let before = now.minus(DAY * 36);
+    assert_eq!(store.prune(before, 9).await.expect("prune").days, 0, "it is read");
+    // A second look would find that this job ended late.
+    let mut other_session = database.second_connection().await;
+    run(&mut other_session, "UPDATE jobs SET completed_at = completed_at + 3456000000").await;
+    run(&mut reader, "COMMIT").await;
+    assert_eq!(store.prune(before, 9).await.expect("prune").days, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_replica_at_a_time_looks_through_days() {
+    let database = Database::migrated().await;
+    let (w, store, now) = aged(&database, 40).await;
+    let job = w.manual_job(w.schedule().await, minute(1)).await;
+    w.run(minute(1), job, AttemptEnd::Succeeded).await;
+    let mut other_replica = database.second_connection().await;
+    let lock = "SELECT pg_advisory_xact_lock(hashtextextended('punctual check history', 0))";
+    run(&mut other_replica, &format!("BEGIN; {lock}")).await;
+    let before = now.minus(DAY * 36);
+    assert_eq!(store.prune(before, 9).await.expect("prune").days, 0, "the other one looks");
+    run(&mut other_replica, "COMMIT").await;
+    assert_eq!(store.prune(before, 9).await.expect("prune").days, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_day_with_an_unfinished_job_or_a_reader_stays() {
     let database = Database::migrated().await;
     let (w, store, now) = aged(&database, 40).await;
