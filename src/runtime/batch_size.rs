@@ -26,6 +26,11 @@ impl BatchSize {
         self.now.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of rows for the next batch, as the parameter of a statement.
+    pub fn rows(&self) -> u32 {
+        u32::try_from(self.get()).unwrap_or(u32::MAX)
+    }
+
     /// Adapts the size to the result of the last batch.
     pub fn adapt(&self, is_done: bool) {
         let _ = self.now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {

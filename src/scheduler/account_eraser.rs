@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SchedulerContext;
+use super::account_batches::AccountBatches;
 use super::pace::pause;
 use crate::domain::shard::ShardId;
 use crate::domain::{AccountId, ScheduleId, Timestamp};
@@ -34,17 +35,22 @@ pub struct AccountEraser {
     /// that are empty and not settled yet, or whose rows are locked, do not delay those behind
     /// them.
     after: Option<DeletedPosition>,
+    batches: AccountBatches,
 }
 
 impl AccountEraser {
     /// An eraser of the deleted accounts of a store.
     pub fn new(context: SchedulerContext) -> Self {
-        Self { context, removed: HashMap::new(), after: None }
+        let batches = AccountBatches::new(BATCH);
+        Self { context, removed: HashMap::new(), after: None, batches }
     }
 
     /// Deletes one batch of an account. Returns `true` if there was something to delete.
     async fn erase(&mut self, account: &DeletedAccount, now: Timestamp) -> Result<bool, RunError> {
-        let erased = self.context.store.erase(account.id, now, BATCH).await?;
+        let limit = self.batches.limit(account.id);
+        let erased = self.context.store.erase(account.id, now, limit).await;
+        self.batches.adapt(account.id, &erased);
+        let erased = erased?;
         self.forget(account.id, &erased.schedules).await;
         let DeletedAccount { id, name, .. } = account;
         let (removed, logged_at) = self.removed.entry(*id).or_insert((0, Timestamp::default()));
@@ -53,6 +59,7 @@ impl AccountEraser {
             let (by, deleted_at) = (&account.actor, account.deleted_at);
             tracing::info!(account = %id, name, by, %deleted_at, rows = *removed, "erased account");
             self.removed.remove(id);
+            self.batches.forget(*id);
         } else if erased.rows > 0 && now.since(*logged_at) >= LOG_EVERY {
             *logged_at = now;
             tracing::info!(account = %id, name, rows = *removed, "erasing account");

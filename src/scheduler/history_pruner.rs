@@ -7,10 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SchedulerContext;
+use super::account_batches::AccountBatches;
 use super::pace::pause;
 use crate::domain::plan::Plans;
 use crate::domain::{AccountId, Timestamp};
-use crate::runtime::{LoopPause, RunError, Worker};
+use crate::runtime::{BatchSize, LoopPause, RunError, Worker};
 use crate::store::{self, ANSWERS_KEPT, DELIVERIES_KEPT, HOURS_KEPT, PrunedRows, StoreError};
 
 /// The time between searches for expired history.
@@ -45,6 +46,10 @@ pub struct HistoryPruner {
     /// The accounts with a shorter history whose pruning failed since the history of all accounts
     /// was last pruned. The next pruning of all clears this list, so that they are tried again.
     failed: HashSet<AccountId>,
+    /// The number of rows of one kind that are deleted at once, over all accounts.
+    size: BatchSize,
+    /// The same for accounts with a shorter history.
+    batches: AccountBatches,
     /// The time of the next pruning of all accounts, on the monotonic clock.
     next: Duration,
 }
@@ -52,8 +57,12 @@ pub struct HistoryPruner {
 /// The result of one batch of each kind.
 #[derive(Default)]
 struct PruneResult {
+    /// The maximum number of rows of each kind.
+    limit: u32,
     /// The largest number of rows that were deleted of one kind.
     most: u64,
+    /// `true` if a batch timed out.
+    is_slow: bool,
     /// The first failure.
     failed: Option<StoreError>,
 }
@@ -62,11 +71,17 @@ impl PruneResult {
     /// Adds the number of deleted rows of one kind, and returns it. A failure counts as 0 rows.
     fn add(&mut self, removed: store::Result<u64>) -> u64 {
         let rows = removed.unwrap_or_else(|error| {
+            self.is_slow |= error.may_be_slow();
             self.failed.get_or_insert(error);
             0
         });
         self.most = self.most.max(rows);
         rows
+    }
+
+    /// Returns `true` if there may be more rows of a kind.
+    fn is_full(&self) -> bool {
+        self.most >= u64::from(self.limit)
     }
 }
 
@@ -80,28 +95,30 @@ impl HistoryPruner {
         let longest = plans.longest_history().unwrap_or_default();
         keep.history = keep.history.max(longest);
         keep.audit_log = keep.audit_log.max(longest);
-        Self { context, keep, plans, failed: HashSet::new(), next: Duration::ZERO }
+        let (size, batches) = (BatchSize::new(BATCH as usize), AccountBatches::new(BATCH));
+        Self { context, keep, plans, failed: HashSet::new(), size, batches, next: Duration::ZERO }
     }
 
     /// Deletes one batch of each kind, over all accounts. A kind that fails does not stop the
     /// others.
     async fn prune(&self, now: Timestamp) -> PruneResult {
         let store = &self.context.store;
-        let mut pass = PruneResult::default();
+        let limit = self.size.rows();
+        let mut pass = PruneResult { limit, ..PruneResult::default() };
         pass.add(store.prepare(now).await.map(|()| 0));
-        let history = store.prune(now.minus(self.keep.history), BATCH).await;
+        let history = store.prune(now.minus(self.keep.history), limit).await;
         let PrunedRows { days, jobs, skips, versions } = history.unwrap_or_else(|error| {
             pass.add(Err(error));
             PrunedRows::default()
         });
         pass.add(Ok(jobs.max(skips).max(versions)));
         let oldest_kept = now.minus(self.keep.audit_log);
-        let audit_log = pass.add(store.prune_audit_log(oldest_kept, BATCH).await);
-        let answers = pass.add(store.prune_answers(now.minus(ANSWERS_KEPT), BATCH).await);
-        let keys = pass.add(store.prune_keys(now.minus(KEYS_KEPT), BATCH).await);
-        let secrets = pass.add(store.prune_signing_secrets(now, BATCH).await);
-        let alerts = pass.add(store.prune_deliveries(now.minus(DELIVERIES_KEPT), BATCH).await);
-        let hours = pass.add(store.prune_hours(now.minus(HOURS_KEPT), BATCH).await);
+        let audit_log = pass.add(store.prune_audit_log(oldest_kept, limit).await);
+        let answers = pass.add(store.prune_answers(now.minus(ANSWERS_KEPT), limit).await);
+        let keys = pass.add(store.prune_keys(now.minus(KEYS_KEPT), limit).await);
+        let secrets = pass.add(store.prune_signing_secrets(now, limit).await);
+        let alerts = pass.add(store.prune_deliveries(now.minus(DELIVERIES_KEPT), limit).await);
+        let hours = pass.add(store.prune_hours(now.minus(HOURS_KEPT), limit).await);
         if pass.most > 0 || days > 0 {
             tracing::debug!(
                 days,
@@ -117,7 +134,8 @@ impl HistoryPruner {
                 "pruned history"
             );
         }
-        pass.add(store.prune_logins(now, BATCH).await);
+        pass.add(store.prune_logins(now, limit).await);
+        self.size.adapt(!pass.is_slow);
         pass
     }
 
@@ -152,12 +170,15 @@ impl HistoryPruner {
 
     /// Deletes one batch of an account. Returns `true` if there may be more.
     async fn prune_one(&mut self, account: AccountId, before: Timestamp, now: Timestamp) -> bool {
-        match self.context.store.prune_account(account, before, now, BATCH).await {
+        let limit = self.batches.limit(account);
+        let pruned = self.context.store.prune_account(account, before, now, limit).await;
+        self.batches.adapt(account, &pruned);
+        match pruned {
             Ok(rows) => {
                 if rows > 0 {
                     tracing::debug!(%account, rows, "pruned the history of an account");
                 }
-                rows >= u64::from(BATCH)
+                rows >= u64::from(limit)
             }
             Err(error) => {
                 tracing::warn!(%account, %error, "the history of an account was not pruned");
@@ -178,10 +199,11 @@ impl Worker for HistoryPruner {
         let mut failed = None;
         if began >= self.next {
             let pass = self.prune(now).await;
+            let is_full = pass.is_full();
             failed = pass.failed;
             self.failed.clear();
             // A pass that failed or filled a batch is repeated soon.
-            if pass.most < u64::from(BATCH) && failed.is_none() {
+            if !is_full && failed.is_none() {
                 self.next = began + EVERY;
             }
         }

@@ -45,7 +45,12 @@ pub struct JobRescuer {
     pass: Option<RescuePass>,
     /// The time of the last push of each account's oldest late jobs, on the monotonic clock.
     each_at: Option<Duration>,
-    /// The number of lost claims closed at once. A batch that times out is not repeated unchanged.
+    /// The number of late jobs read at once. This batch, and the two below, become smaller when they
+    /// time out.
+    late: BatchSize,
+    /// The number of claims of ended leases read at once.
+    expired: BatchSize,
+    /// The number of lost claims closed at once.
     closing: BatchSize,
     /// The jobs whose claims time out even when closed alone. The last one was tried most recently.
     slow: Vec<JobId>,
@@ -67,8 +72,9 @@ impl JobRescuer {
     /// run once before an executor starts.
     pub fn new(context: SchedulerContext, retry: RetryPolicy, random: Random, alone: bool) -> Self {
         let (ended, pass, each_at) = (EndedLeases::default(), None, None);
-        let closing = BatchSize::new(BATCH as usize);
-        Self { context, retry, random, ended, alone, pass, each_at, closing, slow: Vec::new() }
+        let [late, expired, closing] = [(); 3].map(|()| BatchSize::new(BATCH as usize));
+        let slow = Vec::new();
+        Self { context, retry, random, ended, alone, pass, each_at, late, expired, closing, slow }
     }
 
     /// Pushes the tickets of the next page of late jobs. Returns `true` if there may be more.
@@ -78,7 +84,10 @@ impl JobRescuer {
         loop {
             let before = self.pass.map_or(now.minus(LATE), |pass| pass.before);
             let after = self.pass.map(|pass| pass.after);
-            let tickets = self.context.store.late(before, after, BATCH).await?;
+            let limit = self.late.rows();
+            let found = self.context.store.late(before, after, limit).await;
+            self.late.adapt(!found.as_ref().is_err_and(StoreError::may_be_slow));
+            let tickets = found?;
             let Some(last) = tickets.last() else {
                 self.pass = None;
                 return Ok(false);
@@ -87,7 +96,7 @@ impl JobRescuer {
             self.context.queue.push(&tickets).await?;
             self.pass = Some(RescuePass { before, after: (last.start, last.job) });
             // A page that is not full is the last one or has gaps. Gaps are rare.
-            if tickets.len() == BATCH as usize {
+            if tickets.len() == limit as usize {
                 self.push_late_of_each(now.minus(LATE)).await?;
                 return Ok(true);
             }
@@ -114,8 +123,11 @@ impl JobRescuer {
     }
 
     async fn close_expired(&mut self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
-        let found = self.context.store.expired(before, BATCH).await?;
-        let is_full = found.len() == BATCH as usize;
+        let limit = self.expired.rows();
+        let found = self.context.store.expired(before, limit).await;
+        self.expired.adapt(!found.as_ref().is_err_and(StoreError::may_be_slow));
+        let found = found?;
+        let is_full = found.len() == limit as usize;
         self.ended.note(&found, !is_full, now, &self.context.clock);
         let may_close = |claim: &RecordedAttempt| {
             self.alone || self.ended.may_close(claim.executor, &self.context.clock)

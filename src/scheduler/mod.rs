@@ -35,6 +35,7 @@
 //! another batch. A schedule that cannot be fired is found by halving its batch, and is parked
 //! alone (`isolate`).
 
+mod account_batches;
 mod account_eraser;
 mod backlog;
 mod decide;

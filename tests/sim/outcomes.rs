@@ -2,7 +2,7 @@
 //! locked their rows.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use punctual::domain::{JobId, Timestamp};
 use punctual::runtime::{Clock, Random, Worker};
 use punctual::scheduler::JobRescuer;
 use punctual::store::{
-    ClaimRequest, ClaimStore, Committed, Completion, CompletionResult, ExecutorId, JobStore, NewJob,
+    ClaimRequest, ClaimStore, Committed, Completion, CompletionResult, ExecutorId, JobStore,
+    NewJob, Result, StoreError, StoreErrorKind,
 };
 use tokio::time::timeout;
 
@@ -33,6 +34,8 @@ pub struct Rows {
     is_next_slow: AtomicBool,
     /// A commit with one of these jobs times out.
     slow_jobs: Mutex<HashSet<JobId>>,
+    /// Batches of upkeep with more rows time out; 0 for none.
+    most_rows: AtomicU32,
     /// The number of commits that wait for locked rows.
     commits: AtomicUsize,
     /// The maximum of `commits` so far.
@@ -49,6 +52,20 @@ impl Rows {
             slow.insert(second.job);
         }
         completions.iter().any(|completion| slow.contains(&completion.job))
+    }
+
+    /// Lets batches of upkeep with more than `most` rows time out.
+    pub fn time_out_above(&self, most: u32) {
+        self.most_rows.store(most, Ordering::SeqCst);
+    }
+
+    /// Returns the error of a batch with so many rows.
+    pub fn check_limit(&self, operation: &'static str, limit: u32) -> Result<()> {
+        let most = self.most_rows.load(Ordering::SeqCst);
+        if most == 0 || limit <= most {
+            return Ok(());
+        }
+        Err(StoreError::new(operation, StoreErrorKind::Unavailable, "it took too long"))
     }
 
     /// Returns the result of a commit while the rows are locked, after the lock timeout: all its

@@ -174,13 +174,11 @@ gated! { ClaimStore:
     fn recall(&self, claim: &ClaimRequest, jobs: &[JobId]) -> ClaimedJobs;
     fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
     fn aborts(&self) -> JobsToAbort;
-    fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn late_of_each(
         &self,
         before: Timestamp,
         after: Option<AccountId>
     ) -> (Vec<Ticket>, Option<AccountId>);
-    fn expired(&self, before: Timestamp, limit: u32) -> Vec<RecordedAttempt>;
     fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<RecordedAttempt>;
     {
         async fn commit(
@@ -201,6 +199,29 @@ gated! { ClaimStore:
             let failed = |fault| StoreError::new("commit", StoreErrorKind::Unavailable, fault);
             self.gate.pass("commit", commit, failed).await
         }
+
+        async fn late(
+            &self,
+            before: Timestamp,
+            after: Option<(Timestamp, JobId)>,
+            limit: u32,
+        ) -> Result<Vec<Ticket>> {
+            let late = async {
+                self.rows.check_limit("late", limit)?;
+                self.inner.late(before, after, limit).await
+            };
+            let failed = |fault| StoreError::new("late", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("late", late, failed).await
+        }
+
+        async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<RecordedAttempt>> {
+            let expired = async {
+                self.rows.check_limit("expired", limit)?;
+                self.inner.expired(before, limit).await
+            };
+            let failed = |fault| StoreError::new("expired", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("expired", expired, failed).await
+        }
     }
 }
 
@@ -218,17 +239,27 @@ gated! { UpkeepStore:
     fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> PrunedRows;
     fn short_histories(&self, plan: &str, before: Timestamp, limit: u32) -> Vec<AccountId>;
-    fn prune_account(
-        &self,
-        account: AccountId,
-        before: Timestamp,
-        now: Timestamp,
-        limit: u32
-    ) -> u64;
     fn prune_keys(&self, before: Timestamp, limit: u32) -> u64;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
     fn waiting(&self, now: Timestamp, cap: u32) -> WaitingJobs;
+    {
+        async fn prune_account(
+            &self,
+            account: AccountId,
+            before: Timestamp,
+            now: Timestamp,
+            limit: u32,
+        ) -> Result<u64> {
+            let prune = async {
+                self.rows.check_limit("prune_account", limit)?;
+                self.inner.prune_account(account, before, now, limit).await
+            };
+            let failed =
+                |fault| StoreError::new("prune_account", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("prune_account", prune, failed).await
+        }
+    }
 }
 
 gated! { HourStore:
@@ -280,7 +311,17 @@ gated! { AuditStore:
     fn enter_restoration(&self, audit_context: &AuditContext) -> ();
     fn enter_reading(&self, write: &WriteContext, how: Action) -> ();
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
-    fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
+    {
+        async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64> {
+            let prune = async {
+                self.rows.check_limit("prune_audit_log", limit)?;
+                self.inner.prune_audit_log(before, limit).await
+            };
+            let failed =
+                |fault| StoreError::new("prune_audit_log", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("prune_audit_log", prune, failed).await
+        }
+    }
 }
 
 gated! { IdempotencyStore:
@@ -330,7 +371,21 @@ gated! { DeletionStore:
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn accounts_to_erase(&self, after: Option<DeletedPosition>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
-    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> ErasureResult;
+    {
+        async fn erase(
+            &self,
+            account: AccountId,
+            now: Timestamp,
+            limit: u32,
+        ) -> Result<ErasureResult> {
+            let erase = async {
+                self.rows.check_limit("erase", limit)?;
+                self.inner.erase(account, now, limit).await
+            };
+            let failed = |fault| StoreError::new("erase", StoreErrorKind::Unavailable, fault);
+            self.gate.pass("erase", erase, failed).await
+        }
+    }
 }
 
 gated! { ChannelStore:

@@ -7,15 +7,15 @@ use punctual::domain::key::{KeyDigest, Scope};
 use punctual::domain::plan::{Plan, Plans, UNLIMITED};
 use punctual::domain::signing::SigningSecret;
 use punctual::domain::{AccountId, KeyId, SigningSecretId};
-use punctual::runtime::{LoopPause, Worker};
-use punctual::scheduler::{AccountEraser, HistoryPruner, HistoryPrunerSettings};
+use punctual::runtime::{Clock, LoopPause, Random, Worker};
+use punctual::scheduler::{AccountEraser, HistoryPruner, HistoryPrunerSettings, JobRescuer};
 use punctual::store::{
     AccountStore, AuditQuery, AuditStore, DeletionStore, KeyCreated, NewKey, NewSecret,
     SigningStore, WriteContext,
 };
 
 use crate::gate::Fault;
-use crate::process::run;
+use crate::process::{RETRY, run};
 use crate::world::World;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
@@ -210,4 +210,58 @@ async fn empty_accounts_do_not_delay_others() {
         eraser.run_once(world.clock.now()).await.expect("a round");
     }
     assert_eq!(sqlite.rows_left(last).await.expect("counted"), 0);
+}
+
+/// Runs a worker until batches of 500 rows have become small enough: three fail.
+async fn fail_three_times(worker: &mut dyn Worker, clock: &Clock) {
+    for _ in 0..3 {
+        let error = run(worker, clock).await.expect_err("the batch is too large");
+        assert!(error.to_string().contains("it took too long"), "{error}");
+    }
+    run(worker, clock).await.expect("62 rows are few enough");
+}
+
+#[tokio::test]
+async fn no_batch_of_upkeep_that_timed_out_is_repeated_unchanged() {
+    let mut world = World::new(17).await;
+    let accounts = accounts(&mut world, "short").await;
+    let_things_expire(&mut world).await;
+    let (clock, context) = (world.clock.clone(), world.process().context.clone());
+    clock.advance(90 * DAY);
+    world.process().rows.time_out_above(100);
+
+    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
+    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    let mut pruner = HistoryPruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
+    fail_three_times(&mut pruner, &clock).await;
+
+    let write = WriteContext { account: accounts[0], ..world.write() };
+    assert!(world.process().sqlite.delete_account(&write).await.expect("deleted"));
+    let before = rows(&mut world, accounts).await;
+    fail_three_times(&mut AccountEraser::new(context.clone()), &clock).await;
+    assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
+
+    // It begins with batches of 1,000 rows.
+    let mut rescuer = JobRescuer::new(context, RETRY, Random::seeded(4), false);
+    run(&mut rescuer, &clock).await.expect_err("the first batch is too large");
+    fail_three_times(&mut rescuer, &clock).await;
+}
+
+#[tokio::test]
+async fn the_batches_of_an_account_that_time_out_become_smaller() {
+    let mut world = World::new(18).await;
+    let accounts = accounts(&mut world, "short").await;
+    let before = rows(&mut world, accounts).await;
+    let clock = world.clock.clone();
+    clock.advance(2 * DAY);
+    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
+    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    let context = world.process().context.clone();
+    let mut pruner = HistoryPruner::new(context, keep, Arc::new(Plans::new([plan])));
+    world.process().rows.time_out_above(499);
+    run(&mut pruner, &clock).await.expect_err("the history of all accounts fails, too");
+    assert_eq!(fewer(rows(&mut world, accounts).await, before), 0);
+    clock.advance(Duration::from_secs(600));
+    run(&mut pruner, &clock).await.expect("250 rows are few enough");
+    assert_eq!(fewer(rows(&mut world, accounts).await, before), 2);
 }

@@ -47,7 +47,7 @@ const LISTED: &[(&str, &str, &str, &str)] = &[
     ("store/sql/notifications/plan", "AlertPlan", "IncidentId", "the same: the content of an incident"),
     ("store/postgres/claims/definition_cache", "DefinitionCache", "VersionId", "versions with encrypted secrets: read for a schedule that has fired"),
     ("store/postgres/claims/definition_cache", "CachedDefinitions", "VersionId", "the same, of one batch"),
-    ("store/postgres", "PostgresStore", "history::partitions::Day", "days of history"),
+    ("store/postgres", "PostgresStore", "Day", "days of history"),
     ("store/encryption/cipher", "SecretCipher", "String", "keys of the installation, by id"),
     ("store/sqlite/firing/fire", "StoredSchedules", "ScheduleId", "the schedules of one batch, each with its account"),
 ];

@@ -13,7 +13,6 @@ use crate::domain::ChannelId;
 
 /// The channel that was deleted.
 #[derive(Serialize, ToSchema)]
-#[schema(as = Deleted)]
 pub(super) struct DeletedChannel {
     #[schema(value_type = String)]
     id: ChannelId,

@@ -1,5 +1,5 @@
 //! A replica logs one line when it starts to work without etcd or Redis, and one line when that
-//! server is back. `punctual cluster` shows the mode in between.
+//! server is back. `punctual cluster`, `/readyz` and a metric show the mode in between.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -47,7 +47,8 @@ impl World {
         .await;
     }
 
-    /// Waits until `punctual cluster` shows that all replicas work without these servers.
+    /// Waits until `punctual cluster`, `/readyz` and the metric show that all replicas work without
+    /// these servers.
     async fn shows_all_without(&self, servers: Value) {
         let settings = self.stores.settings(&self.replicas[0].links, "command");
         within(LOG_LIMIT, &format!("all replicas work without {servers}"), async || {
@@ -57,7 +58,19 @@ impl World {
             let shown: Value = serde_json::from_slice(&output.stdout).expect("JSON");
             let members = shown["members"].as_array().expect("members");
             let is_so = members.iter().all(|member| member["withoutServers"] == servers);
-            (is_so && members.len() == self.replicas.len()).then_some(())
+            (is_so && members.len() == self.replicas.len()).then_some(())?;
+            for replica in &self.replicas {
+                for server in ["queue", "cluster"] {
+                    let is_absent = servers.as_array().expect("names").contains(&json!(server));
+                    let process = replica.process();
+                    let metric = format!("punctual_degraded{{server=\"{server}\"}}");
+                    let state = if is_absent { "unavailable" } else { "ok" };
+                    let is_reported = process.counter(&metric).await == u64::from(is_absent)
+                        && process.server_state(server).await? == state;
+                    is_reported.then_some(())?;
+                }
+            }
+            Some(())
         })
         .await;
     }

@@ -213,6 +213,12 @@ impl Server {
         shards.iter().map(|shard| i32::try_from(shard.as_i64()?).ok()).collect()
     }
 
+    /// Returns the state of a server that replicas share, from `/readyz`, or `None` without a
+    /// response.
+    pub async fn server_state(&self, server: &str) -> Option<String> {
+        self.get("/readyz").await?.body[server].as_str().map(str::to_owned)
+    }
+
     /// Returns the value of a counter, by its name with all labels. A counter without a value yet
     /// counts as 0.
     pub async fn counter(&self, name: &str) -> u64 {
