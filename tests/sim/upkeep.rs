@@ -225,7 +225,6 @@ async fn fail_three_times(worker: &mut dyn Worker, clock: &Clock) {
 async fn no_batch_of_upkeep_that_timed_out_is_repeated_unchanged() {
     let mut world = World::new(17).await;
     let accounts = accounts(&mut world, "short").await;
-    let_things_expire(&mut world).await;
     let (clock, context) = (world.clock.clone(), world.process().context.clone());
     clock.advance(90 * DAY);
     world.process().rows.time_out_above(100);
