@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SchedulerContext;
-use super::account_batches::AccountBatches;
+use super::batch_limits::AccountBatches;
 use super::pace::pause;
 use crate::domain::plan::Plans;
 use crate::domain::{AccountId, Timestamp};

@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SchedulerContext;
+use super::batch_limits::adapt;
 use super::ended_leases::EndedLeases;
 use crate::domain::outcome::{ErrorCode, Failure};
 use crate::domain::retry::RetryPolicy;
@@ -86,7 +87,7 @@ impl JobRescuer {
             let after = self.pass.map(|pass| pass.after);
             let limit = self.late.rows();
             let found = self.context.store.late(before, after, limit).await;
-            self.late.adapt(!found.as_ref().is_err_and(StoreError::may_be_slow));
+            adapt(&self.late, &found);
             let tickets = found?;
             let Some(last) = tickets.last() else {
                 self.pass = None;
@@ -125,7 +126,7 @@ impl JobRescuer {
     async fn close_expired(&mut self, now: Timestamp, before: Timestamp) -> Result<bool, RunError> {
         let limit = self.expired.rows();
         let found = self.context.store.expired(before, limit).await;
-        self.expired.adapt(!found.as_ref().is_err_and(StoreError::may_be_slow));
+        adapt(&self.expired, &found);
         let found = found?;
         let is_full = found.len() == limit as usize;
         self.ended.note(&found, !is_full, now, &self.context.clock);

@@ -35,9 +35,9 @@
 //! another batch. A schedule that cannot be fired is found by halving its batch, and is parked
 //! alone (`isolate`).
 
-mod account_batches;
 mod account_eraser;
 mod backlog;
+mod batch_limits;
 mod decide;
 mod ended_leases;
 mod fire;

@@ -61,9 +61,11 @@ pub struct GatedStore {
     pub takeovers: Arc<Takeovers>,
 }
 
-/// Implements a part of the contract by passing each method through the gate.
+/// Implements a part of the contract by passing each method through the gate. A method with
+/// `#[check_limit(limit)]` first compares its limit with [`Rows::check_limit`].
 macro_rules! gated {
     ($contract:ident: $(
+        $(#[$check:ident($limit:ident)])?
         fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $output:ty;
     )* $({ $($more:tt)* })?) => {
         #[async_trait]
@@ -72,7 +74,11 @@ macro_rules! gated {
                 let failed = |fault| {
                     StoreError::new(stringify!($name), StoreErrorKind::Unavailable, fault)
                 };
-                self.gate.pass(stringify!($name), self.inner.$name($($argument),*), failed).await
+                let call = async {
+                    $(self.rows.$check(stringify!($name), $limit)?;)?
+                    self.inner.$name($($argument),*).await
+                };
+                self.gate.pass(stringify!($name), call, failed).await
             })*
             $($($more)*)?
         }
@@ -174,11 +180,15 @@ gated! { ClaimStore:
     fn recall(&self, claim: &ClaimRequest, jobs: &[JobId]) -> ClaimedJobs;
     fn renew(&self, executor: ExecutorId, until: Timestamp, now: Timestamp) -> ();
     fn aborts(&self) -> JobsToAbort;
+    #[check_limit(limit)]
+    fn late(&self, before: Timestamp, after: Option<(Timestamp, JobId)>, limit: u32) -> Vec<Ticket>;
     fn late_of_each(
         &self,
         before: Timestamp,
         after: Option<AccountId>
     ) -> (Vec<Ticket>, Option<AccountId>);
+    #[check_limit(limit)]
+    fn expired(&self, before: Timestamp, limit: u32) -> Vec<RecordedAttempt>;
     fn claims_of(&self, executor: ExecutorId, before: Timestamp) -> Vec<RecordedAttempt>;
     {
         async fn commit(
@@ -199,29 +209,6 @@ gated! { ClaimStore:
             let failed = |fault| StoreError::new("commit", StoreErrorKind::Unavailable, fault);
             self.gate.pass("commit", commit, failed).await
         }
-
-        async fn late(
-            &self,
-            before: Timestamp,
-            after: Option<(Timestamp, JobId)>,
-            limit: u32,
-        ) -> Result<Vec<Ticket>> {
-            let late = async {
-                self.rows.check_limit("late", limit)?;
-                self.inner.late(before, after, limit).await
-            };
-            let failed = |fault| StoreError::new("late", StoreErrorKind::Unavailable, fault);
-            self.gate.pass("late", late, failed).await
-        }
-
-        async fn expired(&self, before: Timestamp, limit: u32) -> Result<Vec<RecordedAttempt>> {
-            let expired = async {
-                self.rows.check_limit("expired", limit)?;
-                self.inner.expired(before, limit).await
-            };
-            let failed = |fault| StoreError::new("expired", StoreErrorKind::Unavailable, fault);
-            self.gate.pass("expired", expired, failed).await
-        }
     }
 }
 
@@ -239,27 +226,18 @@ gated! { UpkeepStore:
     fn prepare(&self, now: Timestamp) -> ();
     fn prune(&self, before: Timestamp, limit: u32) -> PrunedRows;
     fn short_histories(&self, plan: &str, before: Timestamp, limit: u32) -> Vec<AccountId>;
+    #[check_limit(limit)]
+    fn prune_account(
+        &self,
+        account: AccountId,
+        before: Timestamp,
+        now: Timestamp,
+        limit: u32
+    ) -> u64;
     fn prune_keys(&self, before: Timestamp, limit: u32) -> u64;
     fn shard_records(&self, now: Timestamp) -> Vec<ShardRecord>;
     fn unfinished(&self, cap: u32) -> u64;
     fn waiting(&self, now: Timestamp, cap: u32) -> WaitingJobs;
-    {
-        async fn prune_account(
-            &self,
-            account: AccountId,
-            before: Timestamp,
-            now: Timestamp,
-            limit: u32,
-        ) -> Result<u64> {
-            let prune = async {
-                self.rows.check_limit("prune_account", limit)?;
-                self.inner.prune_account(account, before, now, limit).await
-            };
-            let failed =
-                |fault| StoreError::new("prune_account", StoreErrorKind::Unavailable, fault);
-            self.gate.pass("prune_account", prune, failed).await
-        }
-    }
 }
 
 gated! { HourStore:
@@ -311,17 +289,8 @@ gated! { AuditStore:
     fn enter_restoration(&self, audit_context: &AuditContext) -> ();
     fn enter_reading(&self, write: &WriteContext, how: Action) -> ();
     fn audit_log(&self, account: AccountId, query: &AuditQuery) -> AuditPage;
-    {
-        async fn prune_audit_log(&self, before: Timestamp, limit: u32) -> Result<u64> {
-            let prune = async {
-                self.rows.check_limit("prune_audit_log", limit)?;
-                self.inner.prune_audit_log(before, limit).await
-            };
-            let failed =
-                |fault| StoreError::new("prune_audit_log", StoreErrorKind::Unavailable, fault);
-            self.gate.pass("prune_audit_log", prune, failed).await
-        }
-    }
+    #[check_limit(limit)]
+    fn prune_audit_log(&self, before: Timestamp, limit: u32) -> u64;
 }
 
 gated! { IdempotencyStore:
@@ -371,21 +340,8 @@ gated! { DeletionStore:
     fn deleted_accounts(&self) -> Vec<DeletedAccount>;
     fn accounts_to_erase(&self, after: Option<DeletedPosition>, limit: u32) -> Vec<DeletedAccount>;
     fn rows_left(&self, account: AccountId) -> u64;
-    {
-        async fn erase(
-            &self,
-            account: AccountId,
-            now: Timestamp,
-            limit: u32,
-        ) -> Result<ErasureResult> {
-            let erase = async {
-                self.rows.check_limit("erase", limit)?;
-                self.inner.erase(account, now, limit).await
-            };
-            let failed = |fault| StoreError::new("erase", StoreErrorKind::Unavailable, fault);
-            self.gate.pass("erase", erase, failed).await
-        }
-    }
+    #[check_limit(limit)]
+    fn erase(&self, account: AccountId, now: Timestamp, limit: u32) -> ErasureResult;
 }
 
 gated! { ChannelStore:

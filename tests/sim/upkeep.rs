@@ -46,6 +46,14 @@ fn fewer(now: [u64; 2], before: [u64; 2]) -> usize {
     now.iter().zip(before).filter(|(now, before)| **now < *before).count()
 }
 
+/// Returns a pruner that keeps the history of accounts for 30 days, and for one day on the plan
+/// `short`.
+fn pruner(world: &mut World) -> HistoryPruner {
+    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
+    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
+    HistoryPruner::new(world.process().context.clone(), keep, Arc::new(Plans::new([plan])))
+}
+
 #[tokio::test]
 async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
     let mut world = World::new(12).await;
@@ -53,10 +61,7 @@ async fn an_account_whose_history_cannot_be_pruned_keeps_no_other_waiting() {
     let before = rows(&mut world, accounts).await;
     let clock = world.clock.clone();
     clock.advance(2 * DAY);
-    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
-    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
-    let context = world.process().context.clone();
-    let mut pruner = HistoryPruner::new(context, keep, Arc::new(Plans::new([plan])));
+    let mut pruner = pruner(&mut world);
     world.process().gate.arm_at("prune_account", Fault::Refused);
     run(&mut pruner, &clock).await.expect("the other is pruned");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 1);
@@ -91,9 +96,7 @@ async fn a_kind_that_cannot_be_pruned_keeps_no_other_waiting() {
         let_things_expire(&mut world).await;
         let (clock, account) = (world.clock.clone(), world.write().account);
         clock.advance(90 * DAY);
-        let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
-        let context = world.process().context.clone();
-        let mut pruner = HistoryPruner::new(context, keep, Arc::new(Plans::default()));
+        let mut pruner = pruner(&mut world);
         let left = async |world: &mut World| {
             let sqlite = &world.process().sqlite;
             let query = AuditQuery {
@@ -165,9 +168,7 @@ async fn upkeep_rests_nine_times_as_long_as_it_took() {
         let made = world.process().sqlite.create_account(&write, &name, "short");
         assert!(made.await.expect("created"));
     }
-    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
-    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
-    let mut pruner = HistoryPruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
+    let mut pruner = pruner(&mut world);
     // There are more accounts than one round looks at.
     let pause = run_slowly(&mut world, &mut pruner, "prune_account", ms(300)).await;
     assert_eq!(pause, LoopPause::For(ms(2_700)));
@@ -229,10 +230,7 @@ async fn no_batch_of_upkeep_that_timed_out_is_repeated_unchanged() {
     clock.advance(90 * DAY);
     world.process().rows.time_out_above(100);
 
-    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
-    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
-    let mut pruner = HistoryPruner::new(context.clone(), keep, Arc::new(Plans::new([plan])));
-    fail_three_times(&mut pruner, &clock).await;
+    fail_three_times(&mut pruner(&mut world), &clock).await;
 
     let write = WriteContext { account: accounts[0], ..world.write() };
     assert!(world.process().sqlite.delete_account(&write).await.expect("deleted"));
@@ -253,10 +251,7 @@ async fn the_batches_of_an_account_that_time_out_become_smaller() {
     let before = rows(&mut world, accounts).await;
     let clock = world.clock.clone();
     clock.advance(2 * DAY);
-    let plan = Plan { history_days: Some(1), ..Plan::unlimited("short") };
-    let keep = HistoryPrunerSettings { history: 30 * DAY, audit_log: 30 * DAY };
-    let context = world.process().context.clone();
-    let mut pruner = HistoryPruner::new(context, keep, Arc::new(Plans::new([plan])));
+    let mut pruner = pruner(&mut world);
     world.process().rows.time_out_above(499);
     run(&mut pruner, &clock).await.expect_err("the history of all accounts fails, too");
     assert_eq!(fewer(rows(&mut world, accounts).await, before), 0);

@@ -120,7 +120,7 @@ use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};
 use connection::pool::PostgresConnections;
 use history::partitions::Day;
-use history::prune::CheckedDay;
+use history::prune::DayCheck;
 
 /// The maximum time that closing waits for work in progress.
 const CLOSE_GRACE: Duration = Duration::from_secs(10);
@@ -192,8 +192,9 @@ pub struct PostgresStore {
     /// The newest time that was passed to `prepare`, in milliseconds. The ages of days are relative
     /// to it.
     present: AtomicI64,
-    /// The days that were checked and are still there.
-    checked_days: tokio::sync::Mutex<BTreeMap<Day, CheckedDay>>,
+    /// The days that were found over or late and are still there, and the times of these checks, in
+    /// milliseconds.
+    checked_days: tokio::sync::Mutex<BTreeMap<Day, (DayCheck, i64)>>,
     definitions: DefinitionCache,
     /// The deleted accounts for which this replica has fenced the shards.
     fenced: Mutex<HashSet<AccountId>>,

@@ -113,10 +113,8 @@ impl PostgresStore {
         let present = self.present.load(Ordering::Relaxed);
         let mut checked = self.checked_days.lock().await;
         match checked.get(&day) {
-            Some(CheckedDay::Over) => return Ok(DayCheck::Over),
-            Some(CheckedDay::Late { at }) if present.saturating_sub(*at) < LOOK_AGAIN_MS => {
-                return Ok(DayCheck::Late);
-            }
+            Some((DayCheck::Over, _)) => return Ok(DayCheck::Over),
+            Some((known, at)) if present.saturating_sub(*at) < LOOK_AGAIN_MS => return Ok(*known),
             _ => {}
         }
         let found =
@@ -124,15 +122,11 @@ impl PostgresStore {
                 Box::pin(look_through(connection, day, before))
             });
         let found = found.await?;
-        match found {
-            DayCheck::Over => {
-                checked.insert(day, CheckedDay::Over);
-            }
-            DayCheck::Late => {
-                tracing::info!(%day, "a day of history is kept longer: one of its jobs ended late");
-                checked.insert(day, CheckedDay::Late { at: present });
-            }
-            DayCheck::Unfinished | DayCheck::Elsewhere => {}
+        if found == DayCheck::Late {
+            tracing::info!(%day, "a day of history is kept longer: one of its jobs ended late");
+        }
+        if matches!(found, DayCheck::Over | DayCheck::Late) {
+            checked.insert(day, (found, present));
         }
         Ok(found)
     }
@@ -147,17 +141,9 @@ enum DayDrop {
     Elsewhere,
 }
 
-/// The remembered result of the check of a day, which may have read every job of the day.
-#[derive(Clone, Copy)]
-pub(in crate::store::postgres) enum CheckedDay {
-    /// All of its jobs are old, and no more are made: it only waits for readers.
-    Over,
-    /// One of its jobs ended late. `at` is the time of the check, in milliseconds.
-    Late { at: i64 },
-}
-
 /// The result of checking a day.
-enum DayCheck {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::store::postgres) enum DayCheck {
     /// All of its jobs are old, or its partitions are already gone.
     Over,
     /// One of its jobs has not finished.

@@ -1,5 +1,4 @@
-//! The batch sizes of accounts. A batch of an account that times out is not repeated unchanged, and
-//! does not make the batches of other accounts smaller.
+//! The sizes of batches of upkeep. A batch that times out is not repeated unchanged.
 
 use std::collections::HashMap;
 
@@ -7,7 +6,17 @@ use crate::domain::AccountId;
 use crate::runtime::BatchSize;
 use crate::store;
 
-/// The number of rows per batch, for each account.
+/// Adapts a size to the result of its last batch. Only a timeout makes it smaller.
+pub(super) fn adapt<T>(size: &BatchSize, result: &store::Result<T>) {
+    match result {
+        Ok(_) => size.adapt(true),
+        Err(error) if error.may_be_slow() => size.adapt(false),
+        Err(_) => {}
+    }
+}
+
+/// The number of rows per batch, for each account. A batch of an account that times out does not
+/// make the batches of other accounts smaller.
 pub(super) struct AccountBatches {
     most: u32,
     /// The sizes below the maximum.
@@ -27,18 +36,11 @@ impl AccountBatches {
 
     /// Adapts the size to the result of the account's last batch.
     pub(super) fn adapt<T>(&mut self, account: AccountId, result: &store::Result<T>) {
-        match result {
-            Err(error) if error.may_be_slow() => {
-                let size = || BatchSize::new(self.most as usize);
-                self.smaller.entry(account).or_insert_with(size).adapt(false);
-            }
-            Err(_) => {}
-            Ok(_) => {
-                if let Some(size) = self.smaller.get(&account) {
-                    size.adapt(true);
-                }
-                self.smaller.retain(|_, size| size.rows() < self.most);
-            }
+        let new = || BatchSize::new(self.most as usize);
+        let size = self.smaller.entry(account).or_insert_with(new);
+        adapt(size, result);
+        if size.rows() == self.most {
+            self.smaller.remove(&account);
         }
     }
 
