@@ -9,6 +9,10 @@
 //! Of the last few samples, the one with the largest offset counts, because its answer had the
 //! shortest transport time. The offset is limited to what all other samples allow. A sample that
 //! contradicts the newest one is dropped: the machine may have been suspended in between.
+//!
+//! The monotonic clock stands still while the machine is suspended, so afterwards the offset is
+//! wrong by that time. The wall clock shows it: the replica's clock is not trusted, and the store's
+//! time is read at once. A wall clock that is set forward looks the same, and costs one reading.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,11 +21,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::Timestamp;
-use crate::runtime::{Clock, LoopPause, RunError, Worker};
+use crate::runtime::{Clock, ClockMoment, LoopPause, RunError, Worker};
 use crate::store::{Result, UpkeepStore};
 
 /// The interval at which the store's time is read.
 const EVERY: Duration = Duration::from_secs(5);
+/// The interval at which the keeper checks that the clock is still trusted.
+const CHECK: Duration = Duration::from_millis(250);
 /// The time for which an answer is valid.
 const SAMPLE_VALID_FOR: Duration = Duration::from_secs(30);
 /// The tolerance when samples are compared: the drift of the two clocks, plus the store's rounding.
@@ -34,6 +40,8 @@ pub(super) struct TimeKeeper {
     store: Arc<dyn UpkeepStore>,
     clock: Clock,
     samples: VecDeque<StoreTimeSample>,
+    /// The moment of the last reading.
+    asked: Option<ClockMoment>,
 }
 
 /// A reading of the store's time.
@@ -47,15 +55,17 @@ struct StoreTimeSample {
 
 impl TimeKeeper {
     pub(super) fn new(store: Arc<dyn UpkeepStore>, clock: Clock) -> Self {
-        Self { store, clock, samples: VecDeque::with_capacity(COMPARED) }
+        Self { store, clock, samples: VecDeque::with_capacity(COMPARED), asked: None }
     }
 
     /// Reads the store's time once and adjusts the clock. Does nothing if the store has no clock of
     /// its own.
     pub(super) async fn ask(&mut self) -> Result<()> {
-        let asked = self.clock.monotonic();
-        let Some(time) = self.store.time().await? else { return Ok(()) };
+        let (asked, asked_at) = (self.clock.monotonic(), self.clock.moment());
+        let time = self.store.time().await?;
         let answered = self.clock.monotonic();
+        self.asked = Some(asked_at);
+        let Some(time) = time else { return Ok(()) };
         let sample = sample(answered, answered.saturating_sub(asked), time);
         self.samples.retain(|older| older.agrees_with(&sample));
         if self.samples.len() == COMPARED {
@@ -64,8 +74,14 @@ impl TimeKeeper {
         self.samples.push_back(sample);
         let behind_us = agreed(&self.samples).unwrap_or(sample.behind_us);
         tracing::debug!(behind_us, round_trip_us = sample.round_trip.as_micros(), "store's time");
-        self.clock.sync(behind_us, asked + SAMPLE_VALID_FOR);
+        self.clock.sync(behind_us, asked_at, SAMPLE_VALID_FOR);
         Ok(())
+    }
+
+    /// Returns `true` if the next reading is due.
+    fn must_ask(&self) -> bool {
+        let is_old = |asked| self.clock.since(asked) >= EVERY;
+        self.asked.is_none_or(is_old) || !self.clock.is_trusted()
     }
 }
 
@@ -104,8 +120,10 @@ fn sample(answered: Duration, round_trip: Duration, time: Timestamp) -> StoreTim
 #[async_trait]
 impl Worker for TimeKeeper {
     async fn run_once(&mut self, _now: Timestamp) -> std::result::Result<LoopPause, RunError> {
-        self.ask().await?;
-        Ok(LoopPause::For(EVERY))
+        if self.must_ask() {
+            self.ask().await?;
+        }
+        Ok(LoopPause::For(CHECK))
     }
 }
 
@@ -192,6 +210,21 @@ mod tests {
             let ahead = ahead_ms(pool_ms, answer_ms).await;
             assert!(ahead <= 1, "{ahead} ms ahead: {pool_ms} {answer_ms}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_time_is_read_when_it_is_old_or_no_longer_trusted() {
+        let store = Slow { clock: Clock::system(), pool: Duration::ZERO, answer: Duration::ZERO };
+        let clock = Clock::system();
+        let mut keeper = TimeKeeper::new(Arc::new(store), clock.clone());
+        assert!(keeper.must_ask(), "never read");
+        keeper.ask().await.expect("it tells");
+        assert!(!keeper.must_ask());
+        // As after a suspension of the machine.
+        clock.sync(0, clock.moment(), Duration::ZERO);
+        assert!(keeper.must_ask());
+        keeper.ask().await.expect("it tells");
+        assert!(clock.is_trusted() && !keeper.must_ask());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! Once the replica serves, only the store decides. An unavailable queue or cluster is reported,
 //! but does not change the status: the API works without them, and other replicas would lack them
-//! too.
+//! too. The replica works without such a server until it has been back for a while, so the report
+//! also lists these servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +136,7 @@ impl Readiness {
     async fn report_serving(&self, serving: ReadinessSources) -> ReadinessReport {
         let ReadinessSources { store, queue, cluster, replica } = serving;
         let peers = async {
-            let Some(queue) = queue else { return (None, None) };
+            let Some(queue) = &queue else { return (None, None) };
             let members = async { cluster.members().await.map(drop) };
             let (queue, cluster) = tokio::join!(
                 self.queue.ask(&self.clock, PEER_TIMEOUT, queue.ping()),
@@ -144,7 +145,8 @@ impl Readiness {
             (Some(queue), Some(cluster))
         };
         let ping = self.store.ask(&self.clock, TIMEOUT, store.ping());
-        let (store, (queue, cluster_answer)) = tokio::join!(ping, peers);
+        let (store, (queue_answer, cluster_answer)) = tokio::join!(ping, peers);
+        let without = queue.map(|queue| without_servers(queue.is_away(), !cluster.is_trusted()));
         let now = self.clock.monotonic();
         let terms = cluster.terms().borrow().clone();
         let trusted = terms
@@ -152,8 +154,9 @@ impl Readiness {
             .filter(|(_, term)| term.trusted_until.is_none_or(|until| now < until));
         ReadinessReport {
             store: Some(store),
-            queue,
+            queue: queue_answer,
             cluster: cluster_answer,
+            without_servers: without,
             replica: Some(replica),
             shards: Some(trusted.map(|(ShardId(shard), _)| shard).collect()),
             ..ReadinessReport::new(if store == OK { "ready" } else { "not ready" })
@@ -173,6 +176,9 @@ struct ReadinessReport {
     queue: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<&'static str>,
+    /// The servers that the replica works without, also while such a server has just returned.
+    #[serde(rename = "withoutServers", skip_serializing_if = "Option::is_none")]
+    without_servers: Option<Vec<&'static str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replica: Option<String>,
     /// The shards whose leadership this replica still trusts.
@@ -188,10 +194,17 @@ impl ReadinessReport {
             store: None,
             queue: None,
             cluster: None,
+            without_servers: None,
             replica: None,
             shards: None,
         }
     }
+}
+
+/// Returns the names of the servers that the replica works without.
+fn without_servers(without_queue: bool, without_cluster: bool) -> Vec<&'static str> {
+    let servers = [("cluster", without_cluster), ("queue", without_queue)];
+    servers.into_iter().filter_map(|(server, is_without)| is_without.then_some(server)).collect()
 }
 
 pub(super) async fn readyz(State(readiness): State<Arc<Readiness>>) -> Response {

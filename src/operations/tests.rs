@@ -155,7 +155,7 @@ impl Cluster for Lost {
     }
 
     fn is_trusted(&self) -> bool {
-        true
+        false
     }
 
     fn replace(&self, _: Vec<Replacement>) {}
@@ -176,17 +176,21 @@ async fn peers_that_are_away_are_named_and_do_not_matter() {
         replica: "here".to_owned(),
     };
     readiness.serving(serving(Arc::new(SingleNode::new("here", 1))));
-    let told = |status, store, cluster, shards| {
-        let peers = format!(r#""queue":"ok","cluster":"{cluster}","replica":"here""#);
-        format!(r#"{{"status":"{status}","store":"{store}",{peers},"shards":[{shards}]}}"#)
+    let told = |status, store, cluster, without, shards| {
+        let peers = format!(r#""queue":"ok","cluster":"{cluster}","withoutServers":[{without}]"#);
+        let own = format!(r#""replica":"here","shards":[{shards}]"#);
+        format!(r#"{{"status":"{status}","store":"{store}",{peers},{own}}}"#)
     };
-    assert_eq!(get(&ops, "/readyz").await, (200, told("ready", "ok", "ok", "0")));
+    assert_eq!(get(&ops, "/readyz").await, (200, told("ready", "ok", "ok", "", "0")));
     readiness.serving(serving(Arc::new(Lost)));
     clock.advance(Duration::from_secs(1));
-    assert_eq!(get(&ops, "/readyz").await, (200, told("ready", "ok", "unavailable", "")));
+    assert_eq!(
+        get(&ops, "/readyz").await,
+        (200, told("ready", "ok", "unavailable", r#""cluster""#, ""))
+    );
     store.up.store(false, Ordering::SeqCst);
     clock.advance(Duration::from_secs(1));
-    let not_ready = told("not ready", "unavailable", "unavailable", "");
+    let not_ready = told("not ready", "unavailable", "unavailable", r#""cluster""#, "");
     assert_eq!(get(&ops, "/readyz").await, (503, not_ready));
 }
 

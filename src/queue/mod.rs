@@ -39,8 +39,8 @@ use crate::runtime::{CallError, measured};
 /// have run queues of their own. A full run queue drops tickets. The job rescuer finds their jobs
 /// in the store and pushes the tickets again later.
 const MAX_TICKETS: usize = 250_000;
-/// An account with fewer ready tickets than this still gets tickets into a full run queue, up to
-/// twice [`MAX_TICKETS`] in all. So one account's backlog cannot lock out the others.
+/// An account with fewer tickets than this still gets tickets into a full run queue, up to twice
+/// [`MAX_TICKETS`] in all. So one account's backlog cannot lock out the others.
 const FULL_SHARE: usize = 1_000;
 
 /// The number of attempts that an executor may still begin.

@@ -16,8 +16,9 @@ use crate::domain::Timestamp;
 /// step.
 ///
 /// Replicas that share a store share its time: the caller sets the offset from the monotonic clock
-/// ([`sync`](Self::sync)) and the moment until which it is trusted. From then on, changes of
-/// the machine's wall clock have no effect.
+/// ([`sync`](Self::sync)) and how long it is trusted. From then on, the time does not follow the
+/// machine's wall clock. A wall clock that moves on while the monotonic clock stands still is the
+/// sign of a suspension, after which the offset is not trusted.
 #[derive(Clone)]
 pub struct Clock(Arc<Source>);
 
@@ -51,8 +52,9 @@ struct ClockState {
     /// The offset from the monotonic clock to the followed time, in microseconds. Absent: the
     /// machine's wall clock is used.
     behind_us: Option<i64>,
-    /// The monotonic time until which the offset is trusted. Absent: for ever.
-    believed_until: Option<Duration>,
+    /// The moment at which the offset was asked for, and how long it is trusted from there. Absent:
+    /// the time is always trusted.
+    asked: Option<(ClockMoment, Duration)>,
 }
 
 impl ClockState {
@@ -78,6 +80,11 @@ impl ClockState {
         if self.behind_us.replace(behind_us).is_none() {
             (self.last, self.slow_since) = (Duration::ZERO, None);
         }
+    }
+
+    /// Returns `true` if the offset is young enough at `now`.
+    fn is_trusted(&self, now: ClockMoment) -> bool {
+        self.asked.is_none_or(|(asked, valid_for)| now.since(asked) < valid_for)
     }
 }
 
@@ -159,23 +166,24 @@ impl Clock {
         }
     }
 
-    /// Sets the time to the monotonic clock plus `behind_us` microseconds, trusted until the
-    /// monotonic clock shows `until`.
+    /// Sets the time to the monotonic clock plus `behind_us` microseconds, trusted for `valid_for`
+    /// from the moment `asked`.
     ///
     /// Only the first call may set the time back. A manual clock ignores the call.
-    pub fn sync(&self, behind_us: i64, until: Duration) {
+    pub fn sync(&self, behind_us: i64, asked: ClockMoment, valid_for: Duration) {
         if let Source::System { state, .. } = &*self.0 {
             let mut state = state.lock();
             state.sync(behind_us);
-            state.believed_until = Some(until);
+            state.asked = Some((asked, valid_for));
         }
     }
 
-    /// Returns `true` if the time can be trusted. If not, nothing may be fired or claimed by it.
+    /// Returns `true` if the time can be trusted. If not, nothing may be fired or claimed by it, and
+    /// no lease may be renewed.
     pub fn is_trusted(&self) -> bool {
         let Source::System { state, .. } = &*self.0 else { return true };
-        let until = state.lock().believed_until;
-        until.is_none_or(|until| self.monotonic() < until)
+        let state = state.lock();
+        state.is_trusted(self.moment())
     }
 
     /// Waits for `span`, measured by this clock.
@@ -285,13 +293,24 @@ mod tests {
         let clock = Clock::system();
         assert!(clock.is_trusted(), "no clock is followed");
         let now = clock.now().as_millis();
-        clock.sync((now + 3_600_000) * 1_000, clock.monotonic() + s(60));
+        clock.sync((now + 3_600_000) * 1_000, clock.moment(), s(60));
         assert!(clock.is_trusted());
         let ahead = clock.now().as_millis() - now;
         assert!((3_600_000..3_660_000).contains(&ahead), "{ahead}");
-        clock.sync(now * 1_000, clock.monotonic());
+        clock.sync(now * 1_000, clock.moment(), s(0));
         assert!(!clock.is_trusted());
         assert!(clock.now().as_millis() >= now + 3_600_000);
+    }
+
+    #[test]
+    fn after_a_suspension_the_reported_time_is_not_trusted() {
+        let moment = |monotonic, machine_us| ClockMoment { monotonic: s(monotonic), machine_us };
+        let asked = moment(10, 1_000_000_000);
+        let state = ClockState { asked: Some((asked, s(30))), ..ClockState::default() };
+        assert!(state.is_trusted(moment(39, 1_029_000_000)));
+        assert!(!state.is_trusted(moment(40, 1_030_000_000)), "too old");
+        assert!(!state.is_trusted(moment(11, 1_060_000_000)), "suspended for a minute");
+        assert!(state.is_trusted(moment(11, 940_000_000)), "set back by a minute");
     }
 
     #[tokio::test]

@@ -51,6 +51,8 @@ fn is_of_login(error: &RedisError) -> bool {
     let text = detail(error);
     match error.kind() {
         ErrorKind::AuthenticationFailed => true,
+        // The answer to a command with more than ten arguments that comes before the login.
+        _ if text.contains("unauthenticated") => true,
         ErrorKind::Io => {
             ["AuthenticationFailed", "NOAUTH", "WRONGPASS"].iter().any(|word| text.contains(word))
         }

@@ -50,6 +50,12 @@ impl RedisKeys {
         self.of(shard, "ready")
     }
 
+    /// Returns the key of the numbers of tickets that accounts have added to a full shard before
+    /// their start.
+    pub(super) fn admitted(&self, shard: ShardId) -> String {
+        self.of(shard, "admitted")
+    }
+
     /// Returns the key of the account that was served last.
     pub(super) fn turn(&self, shard: ShardId) -> String {
         self.of(shard, "turn")

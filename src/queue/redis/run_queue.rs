@@ -35,6 +35,9 @@ const MAX_BATCHES: usize = 20;
 const MAX_ROUND: Duration = Duration::from_millis(500);
 /// The time for which an answer is kept for a taker that asks again.
 const ANSWER_LIFE: Duration = Duration::from_secs(5);
+/// The time after which an account may again add its share of tickets that start later to a full
+/// shard.
+const ADMITTED_LIFE: Duration = Duration::from_secs(60);
 
 /// The run queue on a server: its scripts, and the taker that runs them.
 pub(super) struct RedisRunQueue {
@@ -87,8 +90,9 @@ impl RedisRunQueue {
         let batches = shards.iter().flat_map(|(shard, tickets)| {
             tickets.chunks(BATCH).map(|batch| {
                 let mut script = self.push.key(keys.tickets(*shard));
-                script.key(keys.ready(*shard));
+                script.key(keys.ready(*shard)).key(keys.admitted(*shard));
                 script.arg(now.as_millis()).arg(MAX_TICKETS).arg(FULL_SHARE);
+                script.arg(millis(ADMITTED_LIFE));
                 for ticket in batch {
                     script.arg(ticket.start.as_millis()).arg(tickets::encode(ticket));
                 }

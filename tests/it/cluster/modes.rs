@@ -60,9 +60,10 @@ impl World {
             let is_so = members.iter().all(|member| member["withoutServers"] == servers);
             (is_so && members.len() == self.replicas.len()).then_some(())?;
             for replica in &self.replicas {
+                let process = replica.process();
+                (process.without_servers().await? == servers).then_some(())?;
                 for server in ["queue", "cluster"] {
                     let is_absent = servers.as_array().expect("names").contains(&json!(server));
-                    let process = replica.process();
                     let metric = format!("punctual_degraded{{server=\"{server}\"}}");
                     let state = if is_absent { "unavailable" } else { "ok" };
                     let is_reported = process.counter(&metric).await == u64::from(is_absent)

@@ -112,6 +112,7 @@ async fn a_queue_that_answers_late_doubles_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tickets_of_a_full_queue_are_still_taken() {
     let mut world = World::start(USUAL).await;
+    world.fires_on(GOES_ON);
     let limit = |bytes: &str| {
         let mut set = cmd("CONFIG");
         set.arg("SET").arg("maxmemory").arg(bytes);

@@ -61,7 +61,7 @@ async fn while_the_time_is_unknown_the_leader_pauses_between_its_rounds() {
     // The first round takes over the shards, which then all want to be compared.
     leader.run_once(clock.now()).await.expect("served");
     let monotonic = i64::try_from(clock.monotonic().as_micros()).expect("a short time");
-    clock.sync(clock.now().as_millis() * 1_000 - monotonic, clock.monotonic());
+    clock.sync(clock.now().as_millis() * 1_000 - monotonic, clock.moment(), Duration::ZERO);
     assert!(!clock.is_trusted(), "the last sample of the time has expired");
     let now = clock.now();
     let pause = leader.run_once(now).await.expect("served");

@@ -219,6 +219,11 @@ impl Server {
         self.get("/readyz").await?.body[server].as_str().map(str::to_owned)
     }
 
+    /// Returns the servers that the server reports to work without, or `None` without a response.
+    pub async fn without_servers(&self) -> Option<Value> {
+        Some(self.get("/readyz").await?.body["withoutServers"].clone())
+    }
+
     /// Returns the value of a counter, by its name with all labels. A counter without a value yet
     /// counts as 0.
     pub async fn counter(&self, name: &str) -> u64 {

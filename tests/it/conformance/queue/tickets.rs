@@ -146,41 +146,53 @@ const FULL: u128 = 250_000;
 const SHARE: u128 = 1_000;
 /// A start time that has passed on every clock.
 const LONG_AGO: i64 = -1_000_000_000_000;
+/// A start time that comes on no clock.
+const IN_CENTURIES: i64 = 10_000_000_000_000;
 
 /// The backlog of one account fills a shard. Its further tickets are dropped. Other accounts can
-/// still add tickets up to their share, and those beyond it are dropped.
+/// still add tickets up to their share, and those beyond it are dropped. The same holds for tickets
+/// that start later, such as retries.
 pub async fn a_full_queue_takes_the_few_tickets_of_others(queue: &SharedQueue) {
     let backlog: Vec<_> = (0..FULL).map(|n| ticket(n, 1, 1, LONG_AGO)).collect();
     for some in backlog.chunks(25_000) {
         queue.push(some).await.expect("pushed");
     }
-    // Makes the backlog ready, as takes of executors do.
+    // Makes the backlog ready, as takes of executors do: each makes at most 10,000 tickets ready.
     let noisy = Capacity { accounts: HashMap::from([(account(1), 0)]), ..room(500) };
-    for _ in 0..2 {
+    for _ in 0..FULL / 10_000 {
         assert_eq!(take(queue, 0, &noisy).await, []);
     }
-    let others = |from: u128, count: u128, of, host| -> Vec<_> {
-        (from..from + count).map(|n| ticket(FULL + n, of, host, LONG_AGO)).collect()
+    let start_at = |start, from: u128, count: u128, of, host| -> Vec<_> {
+        (from..from + count).map(|n| ticket(FULL + n, of, host, start)).collect()
     };
-    let [more, few, many] =
-        [others(0, 500, 1, 2), others(1_000, 20, 2, 3), others(2_000, SHARE + 500, 3, 4)];
-    for tickets in [&more, &few, &few, &many, &few] {
+    let now = |from, count, of, host| start_at(LONG_AGO, from, count, of, host);
+    let later = |from, count, of, host| start_at(IN_CENTURIES, from, count, of, host);
+    let [more, more_later] = [now(0, 500, 1, 2), later(500, 500, 1, 5)];
+    let [few, few_later] = [now(1_000, 20, 2, 3), later(1_500, 20, 2, 6)];
+    let [many, many_later] = [now(2_000, SHARE + 500, 3, 4), later(4_000, SHARE + 500, 4, 7)];
+    let pushes = [&more, &few, &few, &many, &few, &more_later, &few_later, &many_later, &few_later];
+    for tickets in pushes {
         queue.push(tickets).await.expect("pushed");
     }
-    let of = async |host| {
-        let hosts = (1..=4).map(|one| (HostKey(one), if one == host { 2_000 } else { 0 }));
+    let of = async |at, host| {
+        let hosts = (1..=7).map(|one| (HostKey(one), if one == host { 2_000 } else { 0 }));
         let room = Capacity { hosts: hosts.collect(), ..room(500) };
         let mut taken = Vec::new();
         loop {
-            let some = take(queue, 0, &room).await;
+            let some = take(queue, at, &room).await;
             if some.is_empty() {
                 return taken;
             }
             taken.extend(some);
         }
     };
-    assert_eq!(of(2).await, [], "of an account that has more than its share");
-    let taken: HashSet<_> = of(3).await.into_iter().collect();
-    assert_eq!(taken, jobs(&few).into_iter().collect());
-    assert_eq!(of(4).await.len() as u128, SHARE);
+    let set = |jobs: Vec<_>| jobs.into_iter().collect::<HashSet<_>>();
+    assert_eq!(of(0, 2).await, [], "of an account that has more than its share");
+    assert_eq!(set(of(0, 3).await), set(jobs(&few)));
+    assert_eq!(of(0, 4).await.len() as u128, SHARE);
+
+    assert_eq!(of(IN_CENTURIES - 1, 6).await, [], "before their start");
+    assert_eq!(of(IN_CENTURIES, 5).await, [], "later ones of an account with more than its share");
+    assert_eq!(set(of(IN_CENTURIES, 6).await), set(jobs(&few_later)));
+    assert_eq!(of(IN_CENTURIES, 7).await.len() as u128, SHARE);
 }
