@@ -21,7 +21,8 @@ impl Database {
         let mut server = connect("postgres").await;
         let template = template(&mut server).await;
         let name = new_name();
-        run(&mut server, &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
+        let copy = copy_strategy(&server);
+        run(&mut server, &format!("CREATE DATABASE {name} TEMPLATE {template}{copy}")).await;
         Self { name }
     }
 
@@ -82,6 +83,12 @@ fn url(database: &str) -> String {
 async fn connect(database: &str) -> PgConnection {
     let options: PgConnectOptions = url(database).parse().expect("a URL");
     options.connect().await.expect("connect to the server of the tests")
+}
+
+/// Returns the option that copies the files of a template. The default of PostgreSQL 15 and later, a
+/// copy by way of the log, takes half as long again.
+fn copy_strategy(server: &PgConnection) -> &'static str {
+    if server.server_version_num() >= Some(150_000) { " STRATEGY file_copy" } else { "" }
 }
 
 fn new_name() -> String {
