@@ -2,7 +2,7 @@
 //! each minute: the median ratio to a bare reqwest loop, and the effect of the larger numbers on
 //! it.
 //!
-//! `tests/servers cargo bench --bench scale` takes fourteen minutes. Without servers, everything is
+//! `tests/servers cargo bench --bench scale` takes twenty minutes. Without servers, everything is
 //! embedded.
 #![allow(
     clippy::disallowed_methods,
@@ -19,7 +19,7 @@ use support::rounds::{Rounds, lifted_caps};
 use support::service::Service;
 use support::target::Target;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 const DUE: usize = 10_000;
 const PRESENT: [usize; 3] = [10_000, 100_000, 1_000_000];
 /// Due only in some years.

@@ -19,3 +19,17 @@ pub fn wait_for_second(range: Range<u64>) {
         thread::sleep(Duration::from_millis(100));
     }
 }
+
+/// Waits until the minute of the hour, divided by `every`, leaves `rest`, and its second is in
+/// `seconds`.
+pub fn wait_for_minute(rest: u64, every: u64, seconds: Range<u64>) {
+    let clock = Clock::system();
+    loop {
+        wait_for_second(seconds.clone());
+        let minutes = clock.now().as_millis().unsigned_abs() / 60_000;
+        if minutes % 60 % every == rest {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}

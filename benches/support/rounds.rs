@@ -28,6 +28,8 @@ pub struct Rounds {
 
 /// The results of a round.
 pub struct RoundResult {
+    /// Jobs per second.
+    pub rate: f64,
     /// Jobs per second, as a ratio to the requests per second of the bare loop.
     pub ratio: f64,
     /// The 99th percentile of the start lag.
@@ -44,7 +46,7 @@ impl Rounds {
         let after = load::bare_loop_of(&self.target, self.in_flight);
         let ratio = rate / f64::midpoint(before, after);
         println!("         / {before:.0} and {after:.0} bare requests a second = {ratio:.3}");
-        RoundResult { ratio, lag }
+        RoundResult { rate, ratio, lag }
     }
 
     fn finished(&self) -> f64 {

@@ -2,7 +2,7 @@
 //! locked rows.
 
 use punctual::domain::job::JobStatus;
-use punctual::store::{AttemptEnd, ClaimedJob, Completion, CompletionResult, UpkeepStore};
+use punctual::store::{AttemptEnd, ClaimedJob, Completion, CompletionResult};
 use sqlx::Connection;
 use sqlx::types::Uuid;
 
@@ -10,7 +10,7 @@ use super::super::alerts::{ONE_BY_ONE, commits_raise};
 use super::super::world::{World, failure, minute};
 use super::interference::{CANCELLED, NEXT_ATTEMPT, STOPPED, TOUCHED};
 use super::locks::{until_one_waits, without_waiting};
-use super::world;
+use super::{prepare, world};
 use crate::harness::database::{Database, run};
 
 /// Returns a running job of a schedule that reports its failures.
@@ -69,7 +69,7 @@ async fn a_commit_that_begins_again_raises_its_events_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_raises_events_opens_only_the_days_of_its_jobs() {
     let database = Database::migrated().await;
-    database.open().prepare(minute(0)).await.expect("prepare");
+    prepare(&database.open(), minute(0)).await;
     let w = world(&database).await;
     let claimed = running(&w).await;
     let mut other = database.second_connection().await;

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::super::damaged_rows;
 use super::super::world::{World, answered, every_job, every_schedule, minute, soon, write};
-use super::world;
+use super::{prepare, world};
 use crate::harness::database::{Database, run};
 use crate::harness::keys::cipher;
 
@@ -265,7 +265,7 @@ async fn a_row_that_is_refused_fails_its_batch_only() {
     }
     let claimed = w.claim(minute(1), &jobs).await;
     let mut other_session = database.second_connection().await;
-    w.store.prepare(minute(1)).await.expect("the day");
+    prepare(&*w.store, minute(1)).await;
     run(&mut other_session, "ALTER TABLE jobs ADD CONSTRAINT good CHECK (response <> 'bad')").await;
     let end = |number: usize, body: &[u8]| {
         w.completion(&claimed[number], Some(answered(200, body)), AttemptEnd::Succeeded)

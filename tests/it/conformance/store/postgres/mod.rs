@@ -19,10 +19,12 @@ mod versions;
 
 use std::sync::Arc;
 
-use punctual::store::SharedStore;
+use punctual::domain::Timestamp;
+use punctual::store::{SharedStore, UpkeepStore};
 
 use super::world::{Home, World};
 use crate::harness::database::Database;
+use crate::harness::wait::until;
 
 /// Opens a migrated store in its own database.
 pub async fn open() -> (SharedStore, Home) {
@@ -33,4 +35,10 @@ pub async fn open() -> (SharedStore, Home) {
 /// Creates a world on a database that the test can also access directly.
 async fn world(database: &Database) -> World {
     World::new((Arc::new(database.open()), Box::new(()))).await
+}
+
+/// Makes the days of history, as upkeep does at `now`. On a busy machine a transaction can meet the
+/// time limit of locks or of idle transactions. Upkeep tries again then, too.
+async fn prepare(store: &dyn UpkeepStore, now: Timestamp) {
+    until("the days are made", async || store.prepare(now).await.ok()).await;
 }

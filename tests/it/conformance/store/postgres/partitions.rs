@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use punctual::domain::job::Trigger;
 use punctual::domain::{JobId, Timestamp};
-use punctual::store::{AttemptEnd, Firing, StoreErrorKind, TickJob, UpkeepStore};
+use punctual::store::{AttemptEnd, Firing, TickJob, UpkeepStore};
 use sqlx::PgConnection;
 
 use super::super::world::{World, every_job, minute, soon};
+use super::prepare;
 use crate::harness::database::{Database, run};
+use crate::harness::wait::until;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -29,15 +31,7 @@ async fn days(other_session: &mut PgConnection, table: &str) -> Vec<String> {
 async fn days_are_made_ahead_and_back_by_one_replica_of_many() {
     let database = Database::migrated().await;
     let replicas = [database.open(), database.open()];
-    // On a busy machine the wait for the other replica may end at the time limit of locks. Upkeep
-    // tries again later.
-    let prepare = async |replica: usize| loop {
-        match replicas[replica].prepare(minute(0)).await {
-            Err(error) if error.kind() == StoreErrorKind::Locked => {}
-            prepared => return prepared.expect("prepare"),
-        }
-    };
-    tokio::join!(prepare(0), prepare(1));
+    tokio::join!(prepare(&replicas[0], minute(0)), prepare(&replicas[1], minute(0)));
     replicas[0].prepare(minute(1)).await.expect("nothing to do");
     let mut other_session = database.second_connection().await;
     let made = days(&mut other_session, "jobs").await;
@@ -70,7 +64,7 @@ async fn aged(database: &Database, days: u32) -> (World, Arc<dyn UpkeepStore>, T
     let store = Arc::new(database.open());
     let w = World::new((store.clone(), Box::new(()))).await;
     let now = minute(0).plus(DAY * days);
-    store.prepare(now).await.expect("prepare");
+    prepare(&*store, now).await;
     (w, store, now)
 }
 
@@ -114,7 +108,7 @@ async fn a_day_whose_job_ended_late_stays_and_is_looked_through_again_hours_late
     let mut other_session = database.second_connection().await;
     run(&mut other_session, "UPDATE jobs SET completed_at = created_at").await;
     assert_eq!(store.prune(before, 9).await.expect("prune").days, 0, "it is remembered");
-    store.prepare(now.plus(DAY / 4)).await.expect("prepare");
+    prepare(&*store, now.plus(DAY / 4)).await;
     assert_eq!(store.prune(before, 9).await.expect("prune").days, 1);
 }
 
@@ -170,8 +164,22 @@ async fn a_day_with_an_unfinished_job_or_a_reader_stays() {
         for both in ["jobs", "attempts"] {
             assert_eq!(days(&mut other_session, both).await[0], "20240515", "{table}");
         }
+        until_so_many_days_are_held(&*store, now, 1).await;
         run(&mut reader, "COMMIT").await;
     }
     store.prune(now, 9).await.expect("prune");
     assert_ne!(days(&mut other_session, "jobs").await[0], "20240515");
+    until_so_many_days_are_held(&*store, now, 0).await;
+}
+
+/// Prunes until the metric shows so many days that cannot be dropped. Other tests of this process
+/// prune, too, so a value can be theirs.
+async fn until_so_many_days_are_held(store: &dyn UpkeepStore, now: Timestamp, days: usize) {
+    let line = format!("punctual_history_partitions_held {days}");
+    let exporter = punctual::telemetry::metrics::install();
+    until(&format!("the metric shows {days} held days"), async || {
+        store.prune(now, 9).await.expect("prune");
+        exporter.render().lines().any(|shown| shown == line).then_some(())
+    })
+    .await;
 }
