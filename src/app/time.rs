@@ -12,7 +12,8 @@
 //!
 //! The monotonic clock stands still while the machine is suspended, so afterwards the offset is
 //! wrong by that time. The wall clock shows it: the replica's clock is not trusted, and the store's
-//! time is read at once. A wall clock that is set forward looks the same, and costs one reading.
+//! time is read at once. A wall clock that is set forward looks the same, and costs one reading. A
+//! machine whose wall clock stood still, too, is noticed only by the next reading.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub(super) struct TimeKeeper {
     samples: VecDeque<StoreTimeSample>,
     /// The moment of the last reading.
     asked: Option<ClockMoment>,
+    /// `true` if the end of the clock's trust is logged.
+    is_logged: bool,
 }
 
 /// A reading of the store's time.
@@ -55,7 +58,13 @@ struct StoreTimeSample {
 
 impl TimeKeeper {
     pub(super) fn new(store: Arc<dyn UpkeepStore>, clock: Clock) -> Self {
-        Self { store, clock, samples: VecDeque::with_capacity(COMPARED), asked: None }
+        Self {
+            store,
+            clock,
+            samples: VecDeque::with_capacity(COMPARED),
+            asked: None,
+            is_logged: false,
+        }
     }
 
     /// Reads the store's time once and adjusts the clock. Does nothing if the store has no clock of
@@ -76,6 +85,18 @@ impl TimeKeeper {
         tracing::debug!(behind_us, round_trip_us = sample.round_trip.as_micros(), "store's time");
         self.clock.sync(behind_us, asked_at, SAMPLE_VALID_FOR);
         Ok(())
+    }
+
+    /// Logs once that the clock is not trusted any more.
+    fn log_trust(&mut self) {
+        let is_trusted = self.clock.is_trusted();
+        if !is_trusted && !self.is_logged {
+            tracing::warn!(
+                "the store's time is unknown (the machine was suspended, its clock was set, or the \
+                 store does not answer): starting and firing nothing until it is read"
+            );
+        }
+        self.is_logged = !is_trusted;
     }
 
     /// Returns `true` if the next reading is due.
@@ -120,6 +141,7 @@ fn sample(answered: Duration, round_trip: Duration, time: Timestamp) -> StoreTim
 #[async_trait]
 impl Worker for TimeKeeper {
     async fn run_once(&mut self, _now: Timestamp) -> std::result::Result<LoopPause, RunError> {
+        self.log_trust();
         if self.must_ask() {
             self.ask().await?;
         }

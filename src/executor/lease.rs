@@ -13,6 +13,17 @@ use std::time::Duration;
 use crate::runtime::{Clock, ClockMoment, Mutex};
 use crate::store::{ExecutorId, SharedStore, StoreError, StoreErrorKind};
 
+/// The reason why the executor may not claim now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LeaseError {
+    /// The clock is not trusted. A lease that is set by a wrong clock could end early, or last for
+    /// ever.
+    #[error("the store's time is not known now")]
+    UnknownTime,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// The executor's lease.
 pub(super) struct Lease {
     executor: ExecutorId,
@@ -63,16 +74,18 @@ impl Lease {
         Self { executor, store, clock, claim_time, state, renewing }
     }
 
-    /// Ensures that a renewal is young enough for a claim. Returns the moment of the check: the
-    /// time in which an attempt may be sent counts from there, however long the claim waits first.
-    pub(super) async fn ensure(&self) -> Result<ClockMoment, StoreError> {
+    /// Ensures that a renewal is young enough for a claim, and that the time is known. Returns the
+    /// moment of the check: the time in which an attempt may be sent counts from there, however long
+    /// the claim waits first.
+    pub(super) async fn ensure(&self) -> Result<ClockMoment, LeaseError> {
         let at = self.clock.moment();
+        self.check_time()?;
         self.renew(self.claim_time / 3).await?;
         Ok(at)
     }
 
     /// Renews the lease, unless the last renewal is younger than `age`.
-    pub(super) async fn renew(&self, age: Duration) -> Result<(), StoreError> {
+    pub(super) async fn renew(&self, age: Duration) -> Result<(), LeaseError> {
         if self.is_younger(age) {
             return Ok(());
         }
@@ -83,6 +96,8 @@ impl Lease {
         }
         let (asked, doubts) = (self.clock.moment(), self.state.lock().doubts);
         let now = self.clock.now();
+        // Checked after both are read: a suspension that follows makes the renewal old.
+        self.check_time()?;
         let until = self.clock.after(now, self.claim_time);
         self.store.renew(self.executor, until, now).await?;
         let mut state = self.state.lock();
@@ -108,6 +123,10 @@ impl Lease {
         }
     }
 
+    fn check_time(&self) -> Result<(), LeaseError> {
+        if self.clock.is_trusted() { Ok(()) } else { Err(LeaseError::UnknownTime) }
+    }
+
     fn is_younger(&self, age: Duration) -> bool {
         self.state.lock().renewed.is_some_and(|renewed| self.clock.since(renewed) < age)
     }
@@ -115,8 +134,31 @@ impl Lease {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::domain::Timestamp;
+    use crate::store::sqlite::temporary;
+
+    /// As after a suspension of the machine, until the store's time is read again.
+    #[tokio::test]
+    async fn while_the_time_is_unknown_nothing_is_claimed_and_no_lease_renewed() {
+        let (store, _folder) = temporary::store().await;
+        let (clock, claim_time) = (Clock::system(), Duration::from_secs(30));
+        let lease = Lease::new(ExecutorId(1), Arc::new(store), clock.clone(), claim_time);
+        lease.ensure().await.expect("renewed");
+        let offset_us = clock.now().as_millis() * 1_000
+            - i64::try_from(clock.monotonic().as_micros()).expect("a short time");
+        clock.sync(offset_us, clock.moment(), Duration::ZERO);
+        assert!(
+            matches!(lease.ensure().await, Err(LeaseError::UnknownTime)),
+            "its renewal is young"
+        );
+        let renewed = lease.renew(Duration::ZERO).await;
+        assert!(matches!(renewed, Err(LeaseError::UnknownTime)), "{renewed:?}");
+        clock.sync(offset_us, clock.moment(), claim_time);
+        lease.ensure().await.expect("the time is known");
+    }
 
     #[test]
     fn a_gap_between_renewals_ends_what_was_held() {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::attempt::finished_attempts::FinishedAttempt;
 use super::attempt_registry::Abort;
 use super::completion::orphans::close_orphans;
+use super::lease::LeaseError;
 use crate::executor::shared::ExecutorShared;
 use crate::store::JobsToAbort;
 use crate::telemetry::metrics::{Loop, LoopHeartbeat};
@@ -47,12 +48,12 @@ async fn keep_lease(shared: &ExecutorShared) {
     let beat = LoopHeartbeat::start(Loop::Renewer, clock.monotonic());
     let half_fresh = settings.claim_time / 6;
     loop {
-        // The store takes its time from the clock, too. A lease set by a wrong clock could last
-        // for ever.
-        if clock.is_trusted()
-            && let Err(error) = lease.renew(half_fresh).await
-        {
-            tracing::warn!(%error, "could not renew the lease of this executor, trying again");
+        match lease.renew(half_fresh).await {
+            // The keeper of the time has logged that.
+            Ok(()) | Err(LeaseError::UnknownTime) => {}
+            Err(LeaseError::Store(error)) => {
+                tracing::warn!(%error, "could not renew the lease of this executor, trying again");
+            }
         }
         let pause = half_fresh.min(EVERY);
         beat.due(clock.monotonic() + pause);

@@ -1,7 +1,6 @@
 //! One try of a delivery.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 
@@ -11,6 +10,7 @@ use super::ongoing_tries::OngoingTry;
 use crate::channels::{Destination, SendError, SentMessage};
 use crate::domain::Timestamp;
 use crate::domain::alert::delivery::{DeliveryError, MAX_RETRY_AFTER};
+use crate::runtime::ClockMoment;
 use crate::runtime::faults::FaultPoint;
 use crate::store::{ClaimedDelivery, TryEnd, TryOutcome};
 use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult};
@@ -19,8 +19,8 @@ use crate::telemetry::metrics::{DELIVERY_LAG_SECONDS, DELIVERY_TRIES, TryResult}
 pub(super) struct DeliveryTask {
     pub(super) shared: Arc<NotifierShared>,
     pub(super) claimed: ClaimedDelivery,
-    /// The instant before the claim was requested, on the monotonic clock.
-    pub(super) asked: Duration,
+    /// The moment before the claim was requested.
+    pub(super) asked: ClockMoment,
     pub(super) ongoing: OngoingTry,
 }
 
@@ -43,7 +43,7 @@ impl DeliveryTask {
 
     async fn send(&self) -> Result<SentMessage, SendError> {
         let Self { shared, claimed, .. } = self;
-        let age = shared.clock.monotonic().saturating_sub(self.asked);
+        let age = shared.clock.since(self.asked);
         if age + shared.settings.timeout > shared.settings.claim_time {
             let message = "the notifier was too slow to send the alert within its claim";
             return Err(unsent(DeliveryError::NotifierLost, message));

@@ -59,7 +59,7 @@ impl EventRelay {
     }
 
     /// Claims due deliveries and starts their tries. Returns `true` if there may be more.
-    async fn deliver(&self, now: Timestamp) -> Result<bool, RunError> {
+    async fn deliver(&self) -> Result<bool, RunError> {
         let NotifierShared { id, settings, store, clock, tries, .. } = &*self.shared;
         let ClaimLimits { total, per_channel, busy, per_account, busy_accounts, per_type } =
             tries.claim_limits();
@@ -67,7 +67,11 @@ impl EventRelay {
         if limit == 0 {
             return Ok(false);
         }
-        let asked = clock.monotonic();
+        let (asked, now) = (clock.moment(), clock.now());
+        // Checked after both are read: a suspension that follows makes the claim old.
+        if !clock.is_trusted() {
+            return Ok(false);
+        }
         let claim = DeliveryClaim {
             notifier: *id,
             now,
@@ -115,7 +119,7 @@ impl EventRelay {
         }
         let work = self.shared.store.alert_work(now).await?;
         let relayed = work.relay && self.relay(now).await?;
-        let delivered = (work.deliver || relayed) && self.deliver(now).await?;
+        let delivered = (work.deliver || relayed) && self.deliver().await?;
         if relayed || delivered {
             return Ok(LoopPause::None);
         }

@@ -15,7 +15,7 @@
 //! - Pushing a ticket that is queued is a no-op. A ticket is handed to one taker only.
 //! - Writes can be repeated with the same result, except that each repeated `count` or `give_back`
 //!   is another request. Tickets that were taken with a lost answer are refilled from the store.
-//! - A full run queue drops tickets, but not those of an account that has few ready ones in it.
+//! - A full run queue drops tickets, but not those of an account that has few in it.
 //! - `take` never hands out a ticket before its start, nor more tickets than the capacity. It
 //!   goes round the accounts, so that an account with many tickets does not keep others waiting.
 

@@ -29,11 +29,27 @@ pub struct ClockMoment {
     machine_us: i64,
 }
 
+/// The maximum by which the wall clock may run ahead of the monotonic clock. More is a suspension of
+/// the machine, or a wall clock that was set forward.
+const JUMP: Duration = Duration::from_secs(1);
+
 impl ClockMoment {
+    /// Returns the time that has passed since `earlier`, by the monotonic and by the wall clock.
+    fn passed(self, earlier: Self) -> (Duration, Duration) {
+        let by_wall = self.machine_us.saturating_sub(earlier.machine_us);
+        let by_wall = Duration::from_micros(u64::try_from(by_wall).unwrap_or(0));
+        (self.monotonic.saturating_sub(earlier.monotonic), by_wall)
+    }
+
     fn since(self, earlier: Self) -> Duration {
-        let by_calendar = self.machine_us.saturating_sub(earlier.machine_us);
-        let by_calendar = Duration::from_micros(u64::try_from(by_calendar).unwrap_or(0));
-        self.monotonic.saturating_sub(earlier.monotonic).max(by_calendar)
+        let (by_monotonic, by_wall) = self.passed(earlier);
+        by_monotonic.max(by_wall)
+    }
+
+    /// Returns `true` if the machine was suspended since `earlier`, or its wall clock set forward.
+    pub fn has_jumped_since(self, earlier: Self) -> bool {
+        let (by_monotonic, by_wall) = self.passed(earlier);
+        by_wall > by_monotonic + JUMP
     }
 }
 
@@ -82,9 +98,12 @@ impl ClockState {
         }
     }
 
-    /// Returns `true` if the offset is young enough at `now`.
+    /// Returns `true` if the offset is young enough at `now`, and the monotonic clock has not stood
+    /// still since it was asked for.
     fn is_trusted(&self, now: ClockMoment) -> bool {
-        self.asked.is_none_or(|(asked, valid_for)| now.since(asked) < valid_for)
+        self.asked.is_none_or(|(asked, valid_for)| {
+            now.since(asked) < valid_for && !now.has_jumped_since(asked)
+        })
     }
 }
 
@@ -310,7 +329,22 @@ mod tests {
         assert!(state.is_trusted(moment(39, 1_029_000_000)));
         assert!(!state.is_trusted(moment(40, 1_030_000_000)), "too old");
         assert!(!state.is_trusted(moment(11, 1_060_000_000)), "suspended for a minute");
+        assert!(!state.is_trusted(moment(11, 1_005_000_000)), "suspended for four seconds");
+        assert!(state.is_trusted(moment(11, 1_001_900_000)), "the wall clock was corrected");
         assert!(state.is_trusted(moment(11, 940_000_000)), "set back by a minute");
+    }
+
+    #[test]
+    fn a_suspended_machine_is_noticed() {
+        let moment = |monotonic, machine_us| ClockMoment { monotonic: s(monotonic), machine_us };
+        let earlier = moment(10, 1_000_000_000);
+        assert!(!moment(11, 1_001_000_000).has_jumped_since(earlier));
+        assert!(
+            !moment(70, 1_060_000_000).has_jumped_since(earlier),
+            "the process was only stopped"
+        );
+        assert!(moment(11, 1_060_000_000).has_jumped_since(earlier));
+        assert!(!moment(11, 940_000_000).has_jumped_since(earlier), "set back");
     }
 
     #[tokio::test]

@@ -126,7 +126,9 @@ impl Worker for LeaderReplacer {
         let until = self.context.clock.after(now, self.lease_time);
         let lease = ReplicaLease { name, is_cut_off, without_cluster, without_queue, until };
         store.renew_replica(&lease, now).await?;
-        if self.leads {
+        // The leases of the others are judged by the store's time, and renewed by it: a lease that
+        // is renewed by a time that has stood still only ends earlier.
+        if self.leads && self.context.clock.is_trusted() {
             let found = store.leadership(now).await?;
             let lacks_queue =
                 |other: &ReplicaLease| other.without_queue && other.name != lease.name;

@@ -30,7 +30,7 @@ mod history;
 #[cfg(test)]
 mod query_plans;
 #[cfg(test)]
-mod temporary;
+pub(crate) mod temporary;
 mod transfer;
 
 use std::path::PathBuf;

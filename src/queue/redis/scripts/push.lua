@@ -7,20 +7,23 @@
 -- because those of one account can be counted with one command. Those that start later, such as
 -- retries, fill at most half of the space above the maximum. They are sorted by their start, so a
 -- hash counts how many of them each account has added. It expires after a while, because a take does
--- not know which tickets it counted.
+-- not know which tickets it counted: each account may then add its share again.
 local now, most, share = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local any_ready = redis.call('ZCARD', KEYS[2])
 local count = redis.call('ZCARD', KEYS[1]) + any_ready
-local waiting, ready, of_account, admitted, dropped = {}, {}, {}, {}, 0
+local waiting, ready, dropped = {}, {}, 0
+-- Of each account: the ready tickets, the admitted ones, and how many of these are new.
+local ready_of, admitted_of, new_of = {}, {}, {}
 
-local function is_within_share(account)
-    if not of_account[account] then
+local function is_within_share(account, may_start)
+    if not ready_of[account] then
         -- Greater than any host, job and start: these never begin with so many of these bytes.
         local last = '(' .. account .. string.rep('\255', 9)
-        local already = tonumber(redis.call('HGET', KEYS[3], account) or 0)
-        of_account[account] = already + redis.call('ZLEXCOUNT', KEYS[2], '[' .. account, last)
+        ready_of[account] = redis.call('ZLEXCOUNT', KEYS[2], '[' .. account, last)
     end
-    return of_account[account] < share
+    if may_start then return ready_of[account] < share end
+    admitted_of[account] = admitted_of[account] or tonumber(redis.call('HGET', KEYS[3], account) or 0)
+    return ready_of[account] + admitted_of[account] < share
 end
 
 for i = 5, #ARGV, 2 do
@@ -37,24 +40,24 @@ for i = 5, #ARGV, 2 do
         count = count + 1
     elseif redis.call('ZSCORE', KEYS[1], ticket) then
         -- The ticket is queued already, and waits for its start.
-    elseif count < above and is_within_share(account) then
-        if may_start then
-            ready[#ready + 1] = 0
-            ready[#ready + 1] = ticket .. string.format('%015.0f', tonumber(start))
-        else
-            waiting[#waiting + 1] = start
-            waiting[#waiting + 1] = ticket
-            admitted[account] = (admitted[account] or 0) + 1
-        end
-        of_account[account] = of_account[account] + 1
+    elseif count >= above or not is_within_share(account, may_start) then
+        dropped = dropped + 1
+    elseif may_start then
+        ready[#ready + 1] = 0
+        ready[#ready + 1] = ticket .. string.format('%015.0f', tonumber(start))
+        ready_of[account] = ready_of[account] + 1
         count = count + 1
     else
-        dropped = dropped + 1
+        waiting[#waiting + 1] = start
+        waiting[#waiting + 1] = ticket
+        admitted_of[account] = admitted_of[account] + 1
+        new_of[account] = (new_of[account] or 0) + 1
+        count = count + 1
     end
 end
 local new = 0
 if #waiting > 0 then new = redis.call('ZADD', KEYS[1], 'NX', unpack(waiting)) end
 if #ready > 0 then new = new + redis.call('ZADD', KEYS[2], unpack(ready)) end
-for account, tickets in pairs(admitted) do redis.call('HINCRBY', KEYS[3], account, tickets) end
-if next(admitted) and redis.call('PTTL', KEYS[3]) < 0 then redis.call('PEXPIRE', KEYS[3], ARGV[4]) end
+for account, tickets in pairs(new_of) do redis.call('HINCRBY', KEYS[3], account, tickets) end
+if next(new_of) and redis.call('PTTL', KEYS[3]) < 0 then redis.call('PEXPIRE', KEYS[3], ARGV[4]) end
 return { new, dropped }
