@@ -62,6 +62,7 @@ const LISTED_KEYS: [(&str, &str); 13] = [
     ("hints", "ids of schedules"),
     ("tickets", "tickets, each with its account"),
     ("ready", "tickets, by account and host"),
+    ("admitted", "numbers of tickets by account"),
     ("turn", "an account"),
     ("taken", "tickets, each with its account"),
     ("counter", "a number of calls, by subject: an id, a digest or an address of a client"),
