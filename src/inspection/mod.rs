@@ -10,7 +10,9 @@ mod inspector;
 mod report;
 
 pub use inspector::{Inspector, PeerServers};
-pub use report::{InstallationReport, ReplicaStatus, ServerStatus, ShardStatus, WaitingWork};
+pub use report::{
+    InstallationReport, ReplicaStatus, ServerStatus, ShardStatus, WaitingWork, missing_servers,
+};
 
 use crate::cluster::ClusterState;
 use crate::domain::Timestamp;

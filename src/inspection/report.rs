@@ -178,12 +178,16 @@ fn replicas(
             let shards = own.map(|shard| shard.shard).collect();
             ReplicaStatus { name: name.clone(), shards, ..ReplicaStatus::default() }
         };
-        let servers = [("cluster", without_cluster), ("queue", without_queue)];
-        let without = servers.into_iter().filter_map(|(server, is_away)| is_away.then_some(server));
         let replica = all.entry(name.clone()).or_insert_with(unlisted);
-        replica.without_servers = Some(without.collect());
+        replica.without_servers = Some(missing_servers(without_cluster, without_queue));
     }
     all.into_values().collect()
+}
+
+/// Returns the names of the servers that a replica works without.
+pub fn missing_servers(without_cluster: bool, without_queue: bool) -> Vec<&'static str> {
+    let servers = [("cluster", without_cluster), ("queue", without_queue)];
+    servers.into_iter().filter_map(|(server, is_away)| is_away.then_some(server)).collect()
 }
 
 /// Returns all shards that the store or the members know.

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::cluster::SharedCluster;
 use crate::domain::shard::ShardId;
+use crate::inspection::missing_servers;
 use crate::queue::SharedQueue;
 use crate::runtime::{Clock, Mutex};
 use crate::store::UpkeepStore;
@@ -146,7 +147,7 @@ impl Readiness {
         };
         let ping = self.store.ask(&self.clock, TIMEOUT, store.ping());
         let (store, (queue_answer, cluster_answer)) = tokio::join!(ping, peers);
-        let without = queue.map(|queue| without_servers(queue.is_away(), !cluster.is_trusted()));
+        let without = queue.map(|queue| missing_servers(!cluster.is_trusted(), queue.is_away()));
         let now = self.clock.monotonic();
         let terms = cluster.terms().borrow().clone();
         let trusted = terms
@@ -199,12 +200,6 @@ impl ReadinessReport {
             shards: None,
         }
     }
-}
-
-/// Returns the names of the servers that the replica works without.
-fn without_servers(without_queue: bool, without_cluster: bool) -> Vec<&'static str> {
-    let servers = [("cluster", without_cluster), ("queue", without_queue)];
-    servers.into_iter().filter_map(|(server, is_without)| is_without.then_some(server)).collect()
 }
 
 pub(super) async fn readyz(State(readiness): State<Arc<Readiness>>) -> Response {

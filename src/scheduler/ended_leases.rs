@@ -17,8 +17,8 @@ use crate::store::{ExecutorId, RecordedAttempt};
 
 /// The maximum time that a live executor needs to renew its lease when the store is back. It does
 /// not renew by a time that it does not trust, so it first samples the store's time, after the
-/// longest pause of a failing loop, 2 s; its renewer runs every 2 s; and the two calls take up to
-/// 2 s each on a busy store. 2 s + 2 s + 2 · 2 s = 8 s.
+/// longest pause of a failing loop, 2 s; its renewer runs every 2 s; and the calls take up to 1 s.
+/// That is 5 s. The other 3 s are for a busy store or machine.
 const GRACE: Duration = Duration::from_secs(8);
 /// The longest pause between two looks at which this replica still counts as watching: two passes
 /// of the job rescuer.

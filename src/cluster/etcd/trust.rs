@@ -23,6 +23,7 @@ use crate::telemetry::metrics::{DEGRADED, Server};
 
 /// The interval at which the trust and the clocks are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// The source of this replica's terms.
 pub struct Trust {
     clock: Clock,

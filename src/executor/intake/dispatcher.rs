@@ -11,6 +11,7 @@ use super::attempt_starter::AttemptStarter;
 use crate::domain::Timestamp;
 use crate::domain::ticket::Ticket;
 use crate::executor::attempt::finished_attempts::FinishedAttempt;
+use crate::executor::lease::LeaseError;
 use crate::executor::shared::ExecutorShared;
 use crate::runtime::{ClockMoment, LoopPause, RunError, TaskKind, Tasks, Worker};
 use crate::store::StoreError;
@@ -98,11 +99,11 @@ impl Worker for Dispatcher {
             }
             None => now,
         };
-        if !self.shared.clock.is_trusted() {
-            return Ok(LoopPause::For(MAX_PAUSE));
-        }
         let shared = self.shared.clone();
-        let leased = shared.lease.ensure().await?;
+        let leased = match shared.lease.ensure().await {
+            Err(LeaseError::UnknownTime) => return Ok(LoopPause::For(MAX_PAUSE)),
+            leased => leased?,
+        };
         let turn = shared.slots.turn().await;
         // Asked before the capacity is read, so that a slot freed in between is not missed.
         self.shared.slots.want_more();

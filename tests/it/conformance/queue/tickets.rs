@@ -196,7 +196,7 @@ pub async fn a_full_queue_takes_the_few_tickets_of_others(queue: &SharedQueue) {
     assert_eq!(set(of(IN_CENTURIES, 6).await), set(jobs(&few_later)));
     assert_eq!(of(IN_CENTURIES, 7).await.len() as u128, SHARE);
 
-    // The later ones that were taken count neither against tickets that may start now.
+    // The later ones that were taken do not count against tickets that may start now.
     let again = now(6_000, 20, 4, 4);
     queue.push(&again).await.expect("pushed");
     assert_eq!(set(of(0, 4).await), set(jobs(&again)));

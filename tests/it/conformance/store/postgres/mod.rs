@@ -20,11 +20,10 @@ mod versions;
 use std::sync::Arc;
 
 use punctual::domain::Timestamp;
-use punctual::store::{SharedStore, UpkeepStore};
+use punctual::store::{SharedStore, StoreErrorKind, UpkeepStore};
 
 use super::world::{Home, World};
 use crate::harness::database::Database;
-use crate::harness::wait::until;
 
 /// Opens a migrated store in its own database.
 pub async fn open() -> (SharedStore, Home) {
@@ -40,5 +39,12 @@ async fn world(database: &Database) -> World {
 /// Makes the days of history, as upkeep does at `now`. On a busy machine a transaction can meet the
 /// time limit of locks or of idle transactions. Upkeep tries again then, too.
 async fn prepare(store: &dyn UpkeepStore, now: Timestamp) {
-    until("the days are made", async || store.prepare(now).await.ok()).await;
+    loop {
+        match store.prepare(now).await {
+            Err(error)
+                if matches!(error.kind(), StoreErrorKind::Locked | StoreErrorKind::Unavailable) => {
+            }
+            prepared => return prepared.expect("prepare"),
+        }
+    }
 }
