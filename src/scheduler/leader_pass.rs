@@ -25,8 +25,9 @@ use crate::queue::OwnedSchedule;
 use crate::runtime::{BatchSize, Clock, RunError};
 use crate::store::Fence;
 
-/// The maximum number of shards that are served at once.
-const AT_ONCE: usize = 16;
+/// The maximum number of shards that are served at once. The queue's server works on the next ones
+/// while the leader handles the ticks of the others.
+const AT_ONCE: usize = 32;
 /// The maximum number of shards per pass that may also do work that can wait.
 pub(super) const DEFERRABLE_AT_ONCE: usize = 6;
 /// The maximum number of batches that are fired at once. The scheduler has few connections to the

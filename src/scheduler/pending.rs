@@ -36,17 +36,21 @@ pub(super) struct PendingTicks {
 impl PendingTicks {
     /// Adds the due ticks of a shard, except for schedules that already wait or are being fired.
     pub(super) fn add(&mut self, shard: ShardId, due: Vec<(OwnedSchedule, Timestamp)>) {
+        let before = self.waiting;
+        self.schedules.reserve(due.len());
         for (member, tick) in due {
             if !self.schedules.insert(member.schedule) {
                 continue;
             }
-            *self.shards.entry(shard).or_default() += 1;
             self.waiting += 1;
             let waiting = self.accounts.entry(member.account).or_default();
             if waiting.is_empty() {
                 self.turn.push_back(member.account);
             }
             waiting.push_back(DueTick { shard, member, tick });
+        }
+        if self.waiting > before {
+            *self.shards.entry(shard).or_default() += self.waiting - before;
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use redis::Script;
 
-use super::entry;
+use super::entry::{self, Score};
 use super::failure::RedisFailure;
 use super::server::{LentConnection, RedisServer};
 use crate::domain::Timestamp;
@@ -145,17 +145,19 @@ impl DueIndexes {
             let Some((groups, next)) = page else { return Ok(IndexAnswer::Foreign) };
             let before = position;
             for (score, length, members) in groups {
+                let score = Score::read(&score);
                 let empty = (length == 0).then_some(&[][..]);
                 for member in members.chunks(length.max(1)).chain(empty) {
                     position += 1;
-                    match entry::decode(&score, member) {
-                        Some(read) => due.schedules.push(read),
+                    let entry = score.and_then(|score| Some((score.schedule(member)?, score.tick)));
+                    match entry {
+                        Some(entry) => due.schedules.push(entry),
                         None => unreadable.push(member.to_vec()),
                     }
                 }
             }
             if position - before < most || position >= limit {
-                due.next = entry::tick(&next);
+                due.next = Score::read(&next).map(|score| score.tick);
                 break;
             }
         }

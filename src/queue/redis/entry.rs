@@ -48,31 +48,35 @@ pub(super) fn of_whole(bytes: &[u8]) -> Option<OwnedSchedule> {
     Some(OwnedSchedule { schedule, account: AccountId::from_bytes(account) })
 }
 
-/// Reads the schedule and the tick of an entry; `None` for an entry that no leader has written.
-pub(super) fn decode(score: &[u8], member: &[u8]) -> Option<(OwnedSchedule, Timestamp)> {
-    let (tick, fraction) = split(score)?;
-    let mut bytes = [0; WHOLE];
-    if member.len() == bytes.len() {
-        bytes.copy_from_slice(member);
-    } else {
-        bytes[..2].copy_from_slice(&fraction.to_be_bytes());
-        let rest = bytes.get_mut(2..).filter(|rest| rest.len() == member.len())?;
-        rest.copy_from_slice(member);
+/// The score of an entry, as it was read.
+#[derive(Clone, Copy)]
+pub(super) struct Score {
+    pub(super) tick: Timestamp,
+    /// The first two bytes of a member that is two bytes shorter.
+    span: u16,
+}
+
+impl Score {
+    /// Reads a score in the form in which the server prints it; `None` for anything else.
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of a score fit their types")]
+    #[expect(clippy::cast_sign_loss, reason = "no score is below zero")]
+    pub(super) fn read(printed: &[u8]) -> Option<Self> {
+        let score: f64 = std::str::from_utf8(printed).ok()?.parse().ok()?;
+        let span = (score.fract() * f64::from(SPANS)).round();
+        Some(Self { tick: Timestamp::from_millis(score.trunc() as i64), span: span as u16 })
     }
-    Some((of_whole(&bytes)?, tick))
-}
 
-/// Reads the tick of a score.
-pub(super) fn tick(score: &[u8]) -> Option<Timestamp> {
-    split(score).map(|(tick, _)| tick)
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the parts of a score fit their types")]
-#[expect(clippy::cast_sign_loss, reason = "no score is below zero")]
-fn split(score: &[u8]) -> Option<(Timestamp, u16)> {
-    let score: f64 = std::str::from_utf8(score).ok()?.parse().ok()?;
-    let fraction = (score.fract() * f64::from(SPANS)).round();
-    Some((Timestamp::from_millis(score.trunc() as i64), fraction as u16))
+    /// Returns the schedule of a member with this score; `None` for a member that no leader has
+    /// written.
+    pub(super) fn schedule(self, member: &[u8]) -> Option<OwnedSchedule> {
+        if member.len() == WHOLE {
+            return of_whole(member);
+        }
+        let mut bytes = [0; WHOLE];
+        bytes[..2].copy_from_slice(&self.span.to_be_bytes());
+        bytes.get_mut(2..).filter(|rest| rest.len() == member.len())?.copy_from_slice(member);
+        of_whole(&bytes)
+    }
 }
 
 #[cfg(test)]
@@ -94,7 +98,8 @@ mod tests {
                 let (score, member) = encode(schedule, tick);
                 // The form in which the server prints the number.
                 let printed = score.parse::<f64>().expect("a number").to_string();
-                assert_eq!(decode(printed.as_bytes(), &member), Some((schedule, tick)), "{score}");
+                let score = Score::read(printed.as_bytes()).expect("a score");
+                assert_eq!((score.schedule(&member), score.tick), (Some(schedule), tick));
                 assert_eq!(self::member(schedule), member);
             }
         }

@@ -24,6 +24,12 @@ local function add(member, of)
     end
     members[#members + 1] = member
 end
+local function all_have(size, list)
+    for i = 1, #list do
+        if #list[i] ~= size then return false end
+    end
+    return true
+end
 while rank < last do
     -- Printing the scores takes the server as long as all the rest. So a few entries are read with
     -- them, and then the other members of the last of these scores without.
@@ -33,7 +39,14 @@ while rank < last do
     rank = rank + #entries / 2
     local stop = math.min(count_up_to(same), last)
     if rank < stop then
-        for _, member in ipairs(redis.call('ZRANGE', index, rank, stop - 1)) do add(member, same) end
+        local list = redis.call('ZRANGE', index, rank, stop - 1)
+        if all_have(length, list) then
+            -- Adding them one by one takes the server a third longer.
+            close()
+            members = list
+        else
+            for i = 1, #list do add(list[i], same) end
+        end
         rank = stop
     end
 end
