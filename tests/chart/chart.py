@@ -16,7 +16,7 @@ class Refused(Exception):
     """The chart, or its schema, refuses the values."""
 
 
-class Strict(yaml.SafeLoader):
+class Strict(yaml.CSafeLoader):
     """A YAML loader that refuses a map with the same key twice."""
 
     def construct_mapping(self, node, deep=False):

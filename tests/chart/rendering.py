@@ -1,5 +1,6 @@
 """Checks that both Helms render the value sets as in the snapshots, valid for all versions of Kubernetes."""
 
+import functools
 import json
 
 import kubernetes_validate
@@ -56,6 +57,9 @@ def check_snapshots(helm3, write):
 
 def check_schemas(helm3):
     """Checks that each set is valid for each version, by the strict schemas of that version."""
+    # Otherwise each object takes the time to parse all definitions of its version.
+    library = kubernetes_validate.utils
+    library.schema_contents = functools.cache(library.schema_contents)
     valid = set()
     for name, values in value_sets().items():
         for version in VERSIONS:
