@@ -49,6 +49,9 @@ pub struct History {
     pub calm: bool,
     /// `true` if no fault occurred. Then jobs start at once.
     pub prompt: bool,
+    /// The number of tickets that job rescuers have pushed again, in the processes that run at the
+    /// end.
+    pub rescued: u64,
 }
 
 /// A stored alert about the end of a job.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use punctual::domain::{EventId, JobId};
 use sqlx::Connection;
 use sqlx::types::Uuid;
@@ -174,7 +175,14 @@ impl World {
             held_up: self.held_up.clone(),
             calm: self.calm,
             prompt: self.prompt,
+            rescued: self.rescued().await,
         }
+    }
+
+    async fn rescued(&self) -> u64 {
+        let counters =
+            self.replicas.iter().map(|one| one.process().counter("punctual_sweep_tickets_total"));
+        join_all(counters).await.into_iter().sum()
     }
 
     /// Reads the alerts about the ends of jobs.
@@ -330,7 +338,7 @@ fn report(history: &History) {
         history.calls.iter().filter(|call| !matches!(call.answer, super::history::Answer::Done(_)));
     println!(
         "{} calls, {} of them not done; {} jobs, {} hits, {} skips; fired late by {:?}, {:?}, {:?} ms \
-         (half, 99 %, all); started after {:?}, {:?} ms; at {}",
+         (half, 99 %, all); started after {:?}, {:?} ms; {} tickets pushed again; at {}",
         history.calls.len(),
         refused.count(),
         history.jobs.len(),
@@ -341,6 +349,7 @@ fn report(history: &History) {
         late.last(),
         part(&lags, 50),
         part(&lags, 99),
+        history.rescued,
         machine(),
     );
     for used in &history.resource_usage {

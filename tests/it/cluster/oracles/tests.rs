@@ -201,7 +201,8 @@ fn early_and_late_ones_are_found() {
     found(&["I8"], |history| {
         history.latest_ms = Some(3);
     });
-    found(&["I8"], |history| history.hits.iter_mut().for_each(|hit| hit.at += 1_000));
+    found(&["I8"], |history| history.hits.iter_mut().for_each(|hit| hit.at += 2_000));
+    found(&["I8"], |history| history.rescued = history.jobs.len() as u64);
 }
 
 #[test]

@@ -14,8 +14,9 @@ pub(super) const APART_MS: i64 = 20;
 /// a fault, and otherwise.
 const DROP_WINDOW_IN_FAULT_MS: i64 = 10_000;
 const DROP_WINDOW_MS: i64 = 3_000;
-/// The maximum median of the start lag of jobs without faults, in real milliseconds.
-const USUAL_LAG_MS: i64 = 350;
+/// The maximum median of the start lag of jobs without faults, in real milliseconds. A busy machine
+/// takes some hundred.
+const USUAL_LAG_MS: i64 = 1_500;
 
 /// A time in which the recurrence of a schedule is certain, on the service's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +211,9 @@ pub fn lags(history: &History) -> Vec<i64> {
     lags
 }
 
-/// I8: ticks fire within the bound of the run, and jobs start promptly without faults.
+/// I8: ticks fire within the bound of the run. Without faults, jobs start promptly, and by their
+/// tickets: the job rescuer, which passes every 2 s, meets few jobs that still wait. It meets each
+/// job that has lost its ticket, however fast the machine is.
 pub fn nothing_is_very_late(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     if let (Some(bound), Some(latest)) = (history.latest_ms, lateness(history).last())
@@ -227,6 +230,10 @@ pub fn nothing_is_very_late(history: &History) -> Vec<Violation> {
         && *median > USUAL_LAG_MS
     {
         found.push(violation("I8", format!("half of the jobs wait {median} ms for their start")));
+    }
+    let (rescued, jobs) = (history.rescued, history.jobs.len() as u64);
+    if history.prompt && rescued * 2 > jobs {
+        found.push(violation("I8", format!("{rescued} tickets of {jobs} jobs were pushed again")));
     }
     found
 }
