@@ -123,7 +123,7 @@ impl EventRelay {
         if relayed || delivered {
             return Ok(LoopPause::None);
         }
-        let latest = now.plus(MAX_PAUSE);
+        let latest = self.shared.clock.after(now, MAX_PAUSE);
         // A due delivery that cannot be started now waits until a try ends. The recorder then
         // notifies the loop, so a past `next` needs no earlier wake-up.
         let next = work.next.filter(|next| *next > now);

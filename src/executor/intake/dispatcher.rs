@@ -130,7 +130,7 @@ impl Worker for Dispatcher {
             drop(turn);
             self.pause = (taken > 0).then_some(EMPTY_TAKE_PAUSE);
             self.await_claim().await?;
-            let latest = now.plus(MAX_PAUSE);
+            let latest = shared.clock.after(now, MAX_PAUSE);
             return Ok(LoopPause::Until(next.map_or(latest, |next| next.min(latest))));
         }
         let is_crowded = tickets.len() < most && tickets.len() == capacity.total;
