@@ -115,7 +115,7 @@ use std::time::Duration;
 use crate::domain::AccountId;
 use crate::runtime::{Mutex, Tasks};
 use crate::store::sql::connection::access::AdapterShared;
-use crate::store::sql::fault::failed_in;
+use crate::store::sql::error::failed_in;
 use claims::definition_cache::DefinitionCache;
 pub use connection::checkup::{Deployment, check_up};
 use connection::pool::PostgresConnections;
@@ -157,12 +157,12 @@ impl PostgresSettings {
     /// Returns the default settings, if the URL can be used.
     ///
     /// # Errors
-    /// Returns a sentence that names the fault in the URL.
+    /// Returns a sentence that names the error in the URL.
     pub fn parse(url: impl Into<String>) -> Result<Self, String> {
         let settings = Self::new(url);
         match connection::options::address(&settings.url) {
             Ok(_) => Ok(settings),
-            Err(fault) => Err(fault.message),
+            Err(error) => Err(error.message),
         }
     }
 

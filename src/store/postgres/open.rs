@@ -16,7 +16,7 @@ use crate::runtime::{Clock, Tasks};
 use crate::store::postgres::claims::definition_cache::DefinitionCache;
 use crate::store::postgres::{PostgresSettings, PostgresStore};
 use crate::store::sql::connection::access::AdapterShared;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::months::Months;
 use crate::store::sql::quotas::JobCounts;
 use crate::store::{Result, SecretCipher};
@@ -60,7 +60,7 @@ impl PostgresStore {
     /// `Incompatible` if the URL cannot be used. A password file that cannot be read is reported
     /// when the store is used, because it may be readable by then.
     pub fn open(settings: &PostgresSettings, cipher: &SecretCipher) -> Result<Self> {
-        let address = address(&settings.url).map_err(|fault| fault.of("open"))?;
+        let address = address(&settings.url).map_err(|error| error.of("open"))?;
         let options = options(settings).unwrap_or(address);
         let (tasks, settings) = (Tasks::new(), Arc::new(settings.clone()));
         let connections = |size, name: &'static str, whose, timeouts| {
@@ -101,7 +101,7 @@ impl PostgresStore {
         }
         let options = options(&self.settings)?;
         let connected = timeout(ACQUIRE, options.connect()).await;
-        Ok(connected.map_err(|_| Fault::no_answer())??)
+        Ok(connected.map_err(|_| SqlError::no_answer())??)
     }
 }
 

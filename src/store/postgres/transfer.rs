@@ -14,7 +14,7 @@ use crate::store::postgres::history::partitions::days_of;
 use crate::store::postgres::{PostgresStore, failed_in};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::WorkScope;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::firing::shards::set_up;
 use crate::store::transfer::copy::{CopiedPage, NextTicks, RowKey, Table, row_count};
 use crate::store::{Result, StoreErrorKind};
@@ -90,7 +90,7 @@ impl PostgresStore {
                         .await?;
                     match copying(connection).await? {
                         None => Ok(()),
-                        Some(_) => Err(Fault::new(StoreErrorKind::Unavailable, UNFINISHED)),
+                        Some(_) => Err(SqlError::new(StoreErrorKind::Unavailable, UNFINISHED)),
                     }
                 })
             })
@@ -109,7 +109,7 @@ async fn copying(connection: &mut PgConnection) -> SqlResult<Option<i64>> {
 
 async fn begin(connection: &mut PgConnection, installation: i64, shards: u16) -> SqlResult<()> {
     connection.execute(LOCK).await?;
-    let refuse = |kind, why: &str| Err(Fault::new(kind, why));
+    let refuse = |kind, why: &str| Err(SqlError::new(kind, why));
     let copying = copying(connection).await?;
     // Replicas may be connected to an unfinished copy: they only wait for its end.
     if copying != Some(1) {

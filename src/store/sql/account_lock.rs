@@ -4,7 +4,7 @@ use sqlx::AssertSqlSafe;
 
 use crate::domain::{AccountId, Timestamp};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::{CHANGES_KEPT, StoreErrorKind, sql};
 
 /// Locks an account, so that only one transaction at a time counts and adds its objects. Returns
@@ -85,8 +85,8 @@ pub(in crate::store) fn judge(found: Option<Option<Timestamp>>) -> SqlResult<()>
         Some(None) => Ok(()),
         Some(Some(since)) => {
             let said = format!("the account is suspended since {since}");
-            Err(Fault::new(StoreErrorKind::Suspended, said))
+            Err(SqlError::new(StoreErrorKind::Suspended, said))
         }
-        None => Err(Fault::new(StoreErrorKind::NoSuchAccount, "the account is gone")),
+        None => Err(SqlError::new(StoreErrorKind::NoSuchAccount, "the account is gone")),
     }
 }

@@ -12,7 +12,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::{Access, Database, call};
 use crate::store::sql::encoding::batch_rows::{batch_row, json};
 use crate::store::sql::encoding::hex::Hex;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::history::old_rows::{OldRows, prune};
 use crate::store::sql::idempotency;
 use crate::store::{

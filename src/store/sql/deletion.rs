@@ -22,7 +22,7 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::encoding::rows::{StoreRow, read_rows};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::history::old_rows::is_alone;
 use crate::store::sql::history::remove_jobs;
 use crate::store::{

@@ -10,7 +10,7 @@ use crate::store::contract::idempotency::StoredKey;
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::{Access, Database, call};
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::history::old_rows::{OldRows, prune};
 use crate::store::{
     IdempotencyStore, Reservation, Reserved, Result, StoreErrorKind, WriteContext, sql,
@@ -95,7 +95,7 @@ pub(in crate::store) async fn mark(
     .execute(connection)
     .await?;
     if marked == 0 {
-        return Err(Fault::new(StoreErrorKind::TakenOver, TAKEN_OVER));
+        return Err(SqlError::new(StoreErrorKind::TakenOver, TAKEN_OVER));
     }
     Ok(())
 }

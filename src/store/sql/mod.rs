@@ -12,7 +12,7 @@ pub(in crate::store) mod audit;
 pub(in crate::store) mod connection;
 mod deletion;
 pub(in crate::store) mod encoding;
-pub(in crate::store) mod fault;
+pub(in crate::store) mod error;
 pub(in crate::store) mod firing;
 pub(in crate::store) mod history;
 pub(in crate::store) mod hours;

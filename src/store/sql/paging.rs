@@ -7,7 +7,7 @@ use crate::domain::job::Job;
 use crate::domain::schedule::Schedule;
 use crate::store::SkipPage;
 use crate::store::sql::encoding::rows::ListedSkip;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 
 /// The maximum to which the jobs of a list are counted.
 pub(in crate::store) const JOBS_COUNTED: i64 = 10_000;

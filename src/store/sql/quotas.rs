@@ -14,7 +14,7 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::encoding::values::key_from;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::months::{MonthCounter, oldest_kept};
 use crate::store::{
     GrantedJobs, JobGrants, QuotaStore, Result, TriggerResult, WantedJobs, WriteContext, sql,

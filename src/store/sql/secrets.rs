@@ -12,7 +12,7 @@ use crate::store::sql::connection::access::{Access, Database, call};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::rows::read_rows;
 use crate::store::sql::encoding::values::RowId;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::{
     KeyProof, OpenError, Resealed, Result, SealedTable, SecretStore, StoreErrorKind, sql,
 };
@@ -22,7 +22,7 @@ impl<D: Database> SecretStore for D {
     async fn use_keys(&self, others: &[KeyProof]) -> Result<()> {
         let stored = self.key_proofs().await?;
         let new = new_keys(self.encrypted_fields(), &stored, others);
-        if new.map_err(|fault| fault.of("use_keys"))?.is_empty() {
+        if new.map_err(|error| error.of("use_keys"))?.is_empty() {
             return Ok(());
         }
         let (others, encrypted_fields) = (others.to_vec(), self.encrypted_fields().clone());
@@ -148,7 +148,7 @@ pub(in crate::store) fn new_keys(
     stored: &[KeyProof],
     others: &[KeyProof],
 ) -> SqlResult<Vec<KeyProof>> {
-    let unfit = |why| Fault::new(StoreErrorKind::WrongKeys, why);
+    let unfit = |why| SqlError::new(StoreErrorKind::WrongKeys, why);
     encrypted_fields.cipher.new_keys(stored, others).map_err(unfit)
 }
 

@@ -15,7 +15,7 @@ use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::{Access, Database, call};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::history::old_rows::{OldRows, prune};
 use crate::store::{KnownSecret, NewSecret, Result, SigningStore, WriteContext, sql};
 

@@ -44,7 +44,7 @@ pub use connection::lock::ServerLock;
 
 use crate::runtime::Tasks;
 use crate::store::sql::connection::access::AdapterShared;
-use crate::store::sql::fault::failed_in;
+use crate::store::sql::error::failed_in;
 use connection::access::SqliteConnections;
 
 /// The maximum time that closing waits for writes in progress.

@@ -8,7 +8,7 @@ use crate::store::Result;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::{Access, call};
 use crate::store::sql::encoding::values::RowId;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::query_as;
 use crate::store::sqlite::SqliteStore;
 use crate::store::transfer::copy::{

@@ -20,7 +20,7 @@ use sqlx::AssertSqlSafe;
 use crate::domain::shard::ShardId;
 use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::{query_as, query_scalar};
 
 /// The maximum number of rows of a page.

@@ -7,7 +7,7 @@ use crate::domain::{AccountId, JobId, Timestamp};
 use crate::store::LATE_OF_EACH;
 use crate::store::contract::claims::ACCOUNTS_AT_ONCE;
 use crate::store::corrupt_rows::ReadableRow;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 
 /// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.
 const WAITING: &str = "

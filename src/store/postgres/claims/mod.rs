@@ -25,7 +25,7 @@ use crate::store::corrupt_rows::{CorruptRows, ReadableRow, unreadable};
 use crate::store::sql::accounts::erasure::aborts;
 use crate::store::sql::connection::access::{Access, Database, WorkScope, call};
 use crate::store::sql::encoding::rows::{number, unfit};
-use crate::store::sql::fault::{Remedy, SqlResult};
+use crate::store::sql::error::{Remedy, SqlResult};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     ClaimRequest, ClaimStore, ClaimedJob, ClaimedJobs, Committed, Completion, ExecutorId,
@@ -227,7 +227,7 @@ impl ClaimStore for PostgresStore {
         // Tries the cheaper way first. The other one is only needed if rows are locked, or were
         // changed meanwhile.
         let committed = match with(LockMode::Optimistic).await {
-            Err(fault) if fault.remedy == Remedy::PassOver => with(LockMode::SkipLocked).await,
+            Err(error) if error.remedy == Remedy::PassOver => with(LockMode::SkipLocked).await,
             committed => committed,
         };
         committed.map_err(failed_in("commit"))

@@ -6,7 +6,7 @@ use crate::domain::outcome::{Exchange, Response};
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::encoding::timings_text;
 use crate::store::sql::encoding::values::bounds;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::ending::JobEnding;
 use crate::store::sql::jobs::response::{body_text, headers_text, without_nul};
 use crate::store::{AttemptEnd, Completion};

@@ -6,7 +6,7 @@ use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::encoding::rows::read_rows;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::ending::RunningJob;
 
 /// Locks the states of the jobs' schedules, in the order of the schedules' ids. Like every

@@ -10,7 +10,7 @@ use super::runs::{CountedStates, count_runs};
 use super::skip_locked::{BusyPositions, lock_followers, lock_free};
 use crate::domain::{JobId, ScheduleId};
 use crate::runtime::faults;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::jobs::ending::{JobEnding, RunningJob};
 use crate::store::sql::jobs::runs::counts;
 use crate::store::sql::notifications::rows::AlertState;
@@ -23,7 +23,7 @@ pub(in crate::store::postgres) enum LockMode {
     /// as writing them. It takes the jobs as their claims have returned them, or reads them without
     /// a lock. So the decision holds only if the jobs are still unchanged when they are written.
     /// Otherwise the batch fails with
-    /// [`Remedy::PassOver`](crate::store::sql::fault::Remedy::PassOver).
+    /// [`Remedy::PassOver`](crate::store::sql::error::Remedy::PassOver).
     Optimistic,
     /// Locks the rows that are free, reads them, and skips the others. So a commit of 500 jobs
     /// takes 0.27 s instead of 0.007 s while one of its runs is held: one lock timeout and this
@@ -102,7 +102,7 @@ async fn settle_free(
 /// Returns the ends in the order of the batch, because the streak of failures depends on it.
 fn endings(completions: &[Completion], mut running: Vec<RunningJob>) -> SqlResult<Vec<JobEnding>> {
     running.sort_unstable_by_key(|row| row.position);
-    let damaged = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
+    let damaged = || SqlError::new(StoreErrorKind::Internal, "a row that was not asked for");
     let (mut endings, mut seen) = (Vec::with_capacity(running.len()), HashSet::new());
     for row in running {
         let completion = completions.get(row.position).ok_or_else(damaged)?;

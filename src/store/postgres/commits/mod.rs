@@ -19,7 +19,7 @@ use crate::domain::{JobId, Timestamp};
 use crate::runtime::faults;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::timings_text;
-use crate::store::sql::fault::{Fault, Remedy, SqlResult};
+use crate::store::sql::error::{Remedy, SqlError, SqlResult};
 use crate::store::sql::hours::{add_to_hours, lag_code, lane};
 use crate::store::sql::jobs::ending::{EndedJob, JobEnding};
 use crate::store::sql::jobs::overlap;
@@ -170,7 +170,7 @@ async fn write(
     // The decision does not hold for a changed job. The caller repeats the batch with locked jobs.
     if written < chunk.len() as u64 {
         let message = "a job was changed while the end of its attempt was written";
-        return Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));
+        return Err(SqlError::new(StoreErrorKind::Unavailable, message).with(Remedy::PassOver));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use sqlx::{FromRow, PgConnection, Row};
 use super::batch::LockedState;
 use crate::store::postgres::connection::values::column;
 use crate::store::sql::encoding::rows::unfit;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::ending::JobEnding;
 use crate::store::sql::jobs::runs::runs;
 use crate::store::sql::notifications::rows::AlertState;

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use super::batch::{LockedState, RUNNING, STATES, StoredRows};
 use crate::domain::{JobId, ScheduleId};
 use crate::store::Completion;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::ending::{JobEnding, RunningJob};
 
 static FREE_STATES: LazyLock<String> = LazyLock::new(|| format!("{STATES} SKIP LOCKED"));

@@ -11,7 +11,7 @@ use crate::store::postgres::{PostgresSettings, PostgresStore, failed_in};
 use crate::store::sql::connection::access::{Access, AdapterShared, Database, WorkScope};
 use crate::store::sql::connection::work::ErasedWork;
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::secrets::proofs;
 use crate::store::{KeyProof, Result};
 

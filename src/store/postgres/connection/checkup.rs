@@ -11,7 +11,7 @@ use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::postgres::PostgresSettings;
 use crate::store::sql::encoding::rows::read_rows;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 
 /// The timeout of connecting, and then of all queries together.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,13 +77,13 @@ pub async fn check_up(
     let asked = async {
         let options = options(settings)?;
         let connected = timeout(TIMEOUT, options.connect()).await;
-        let mut connection = connected.map_err(|_| Fault::no_answer())??;
+        let mut connection = connected.map_err(|_| SqlError::no_answer())??;
         let asked = ask(&mut connection, settings, deployment, clock);
-        let findings = timeout(TIMEOUT, asked).await.map_err(|_| Fault::no_answer())?;
+        let findings = timeout(TIMEOUT, asked).await.map_err(|_| SqlError::no_answer())?;
         connection.close().await?;
         findings
     };
-    asked.await.unwrap_or_else(|fault: Fault| vec![Finding::failure(fault.message)])
+    asked.await.unwrap_or_else(|error: SqlError| vec![Finding::failure(error.message)])
 }
 
 async fn ask(
@@ -111,7 +111,7 @@ async fn ask(
             Finding::good(format!("{why}; the first replica that starts does it"))
         }
         Ok(Some(why)) => Finding::failure(why),
-        Err(fault) => Finding::failure(fault.message),
+        Err(error) => Finding::failure(error.message),
     });
     Ok(findings)
 }

@@ -8,7 +8,7 @@ use sqlx::{ConnectOptions, PgPool};
 
 use crate::store::StoreErrorKind;
 use crate::store::postgres::PostgresSettings;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 
 /// Reads the password file again, for the connections that are opened from now on.
 pub(in crate::store::postgres) fn renew_password(
@@ -50,7 +50,7 @@ pub(in crate::store::postgres) fn tls_server(url: &str) -> Option<(String, u16)>
 }
 
 fn password(path: &Path) -> SqlResult<String> {
-    let refused = |why: String| Fault::new(StoreErrorKind::Refused, why);
+    let refused = |why: String| SqlError::new(StoreErrorKind::Refused, why);
     let text = std::fs::read_to_string(path).map_err(|error| {
         refused(format!("cannot read the password file {}: {error}", path.display()))
     })?;

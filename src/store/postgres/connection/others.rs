@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{Connection, PgConnection};
 
 use crate::store::postgres::{PostgresStore, failed_in};
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The time limit of the check.
@@ -24,7 +24,10 @@ impl PostgresStore {
             connection.close().await?;
             Ok(())
         });
-        asked.await.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("check_unused"))
+        asked
+            .await
+            .unwrap_or_else(|_| Err(SqlError::no_answer()))
+            .map_err(failed_in("check_unused"))
     }
 }
 
@@ -43,5 +46,5 @@ pub(in crate::store::postgres) async fn no_other_session(
         return Ok(());
     }
     let why = "another punctual process uses the store: stop its replicas first";
-    Err(Fault::new(StoreErrorKind::Unavailable, why))
+    Err(SqlError::new(StoreErrorKind::Unavailable, why))
 }

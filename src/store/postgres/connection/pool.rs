@@ -19,7 +19,7 @@ use crate::runtime::{TaskKind, Tasks};
 use crate::store::postgres::PostgresSettings;
 use crate::store::sql::connection::access::WorkScope;
 use crate::store::sql::connection::work::ResultCell;
-use crate::store::sql::fault::{Fault, Remedy, SqlResult};
+use crate::store::sql::error::{Remedy, SqlError, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 use crate::telemetry::metrics::{CallState, Pool, STORE_CALLS};
 
@@ -69,7 +69,7 @@ impl PostgresConnections {
         T: Send + 'static,
         W: for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, SqlResult<T>> + Send + Sync + 'static,
     {
-        self.try_run(scope, work).await.map_err(|fault| fault.of(operation))
+        self.try_run(scope, work).await.map_err(|error| error.of(operation))
     }
 
     /// Runs work like [`run`](Self::run), for callers that handle the failure themselves.
@@ -123,15 +123,15 @@ impl PostgresConnections {
         work: PoolWork,
     ) -> SqlResult<()> {
         if self.tasks.stopping().is_cancelled() {
-            return Err(Fault::new(StoreErrorKind::Unavailable, "the store is closed").void());
+            return Err(SqlError::new(StoreErrorKind::Unavailable, "the store is closed").void());
         }
         let (sender, receiver) = oneshot::channel();
         let task = run_on(self.pool.clone(), self.whose, timeout, scope, work, sender);
         self.tasks.spawn(TaskKind::Command, task);
-        let lost = |_| Fault::new(StoreErrorKind::Unavailable, "the work was abandoned");
+        let lost = |_| SqlError::new(StoreErrorKind::Unavailable, "the work was abandoned");
         let outcome = receiver.await.map_err(lost).flatten();
-        if let Err(fault) = &outcome
-            && fault.remedy == Remedy::ReadPassword
+        if let Err(error) = &outcome
+            && error.remedy == Remedy::ReadPassword
         {
             self.renew_password()?;
         }
@@ -166,7 +166,7 @@ async fn run_on(
     let connection = match connected.unwrap_or(Err(sqlx::Error::PoolTimedOut)) {
         Ok(connection) => connection,
         Err(error) => {
-            let _ = caller.send(Err(Fault::from(error).void()));
+            let _ = caller.send(Err(SqlError::from(error).void()));
             return;
         }
     };
@@ -201,12 +201,12 @@ async fn work_on(
     loop {
         let outcome = time::timeout(timeout, once(&mut connection, scope, work))
             .await
-            .unwrap_or_else(|_| Err(Fault::no_answer()));
+            .unwrap_or_else(|_| Err(SqlError::no_answer()));
         match outcome {
-            Err(fault) if fault.remedy == Remedy::Repeat && tries < TRIES => tries += 1,
-            Err(fault) if fault.remedy == Remedy::Reconnect => {
+            Err(error) if error.remedy == Remedy::Repeat && tries < TRIES => tries += 1,
+            Err(error) if error.remedy == Remedy::Reconnect => {
                 drop(connection.detach());
-                return (Err(fault.midway()), None);
+                return (Err(error.midway()), None);
             }
             outcome => return (outcome, Some(connection)),
         }
@@ -226,10 +226,10 @@ async fn once(connection: &mut PgConnection, scope: WorkScope, work: &PoolWork) 
     let mut transaction = connection.begin_with(begin).await?;
     match work(&mut transaction).await {
         Ok(()) => Ok(transaction.commit().await?),
-        Err(fault) if fault.remedy == Remedy::Reconnect => Err(fault),
-        Err(fault) => match transaction.rollback().await {
-            Ok(()) => Err(fault),
-            Err(_) => Err(fault.with(Remedy::Reconnect)),
+        Err(error) if error.remedy == Remedy::Reconnect => Err(error),
+        Err(error) => match transaction.rollback().await {
+            Ok(()) => Err(error),
+            Err(_) => Err(error.with(Remedy::Reconnect)),
         },
     }
 }

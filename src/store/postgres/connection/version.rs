@@ -10,9 +10,9 @@ use crate::runtime::faults::later_migration;
 use crate::store::postgres::{PostgresStore, failed_in};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::version::{
-    self, applied, breaks, fault_of, fits, min_compatible, newest, unfit,
+    self, applied, breaks, fits, migration_error, min_compatible, newest, unfit,
 };
-use crate::store::sql::fault::{Fault, Remedy, SqlResult};
+use crate::store::sql::error::{Remedy, SqlError, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The oldest supported version of the server, PostgreSQL 13, in the server's own numbering.
@@ -56,9 +56,9 @@ impl PostgresStore {
         let migration = async {
             loop {
                 match self.apply_missing().await {
-                    Err(fault) if fault.remedy == Remedy::PassOver => {
+                    Err(error) if error.remedy == Remedy::PassOver => {
                         tracing::warn!(
-                            %fault,
+                            %error,
                             "cannot migrate yet, trying again: end the other transaction"
                         );
                     }
@@ -68,7 +68,7 @@ impl PostgresStore {
             }
         };
         let migrated = tokio::time::timeout(MIGRATION, migration).await;
-        migrated.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("migrate"))
+        migrated.unwrap_or_else(|_| Err(SqlError::no_answer())).map_err(failed_in("migrate"))
     }
 
     /// Checks that this binary can use the store as it is. For processes that must not migrate the
@@ -79,7 +79,7 @@ impl PostgresStore {
     /// `Unavailable` if the server does not answer.
     pub async fn check_version(&self) -> Result<()> {
         let compared = tokio::time::timeout(TIMEOUT, self.compare()).await;
-        compared.unwrap_or_else(|_| Err(Fault::no_answer())).map_err(failed_in("check_version"))
+        compared.unwrap_or_else(|_| Err(SqlError::no_answer())).map_err(failed_in("check_version"))
     }
 
     async fn apply_missing(&self) -> SqlResult<()> {
@@ -101,7 +101,7 @@ impl PostgresStore {
                 no_replica_works(&mut transaction, version).await?;
             }
         }
-        migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
+        migrator.run_direct(None, &mut *transaction, false).await.map_err(migration_error)?;
         transaction.commit().await?;
         connection.close().await?;
         Ok(())
@@ -147,7 +147,7 @@ async fn no_replica_works(connection: &mut PgConnection, version: i64) -> SqlRes
     .await?;
     match from {
         None => Ok(()),
-        Some(from) => Err(Fault::new(
+        Some(from) => Err(SqlError::new(
             StoreErrorKind::Unavailable,
             format!(
                 "replicas of an older version use it and cannot read the data of version \

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use super::{PostgresStore, failed_in};
 use crate::domain::Timestamp;
 use crate::store::sql::connection::access::Access;
-use crate::store::sql::fault::Fault;
+use crate::store::sql::error::SqlError;
 use crate::store::sql::upkeep::DatabaseUpkeep;
 use crate::store::{PrunedRows, Result, StoreErrorKind, sql};
 use crate::telemetry::metrics::PARTITIONS_AHEAD_SECONDS;
@@ -23,8 +23,8 @@ impl DatabaseUpkeep for PostgresStore {
     async fn check_writable(&self) -> Result<()> {
         let (is_read_only,): (bool,) = self.scheduler.one("ping", sql::query_as(READ_ONLY)).await?;
         if is_read_only {
-            let fault = Fault::new(StoreErrorKind::Unavailable, "the server is read-only");
-            return Err(fault.of("ping"));
+            let error = SqlError::new(StoreErrorKind::Unavailable, "the server is read-only");
+            return Err(error.of("ping"));
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::store::postgres::PostgresStore;
 use crate::store::postgres::connection::pool::PostgresConnections;
 use crate::store::sql::connection::access::WorkScope;
 use crate::store::sql::encoding::values::key_from;
-use crate::store::sql::fault::{Remedy, SqlResult};
+use crate::store::sql::error::{Remedy, SqlResult};
 
 const DAY_MS: i64 = 86_400_000;
 /// The number of days that are created ahead of time. That gives an operator enough time to notice
@@ -132,7 +132,7 @@ impl PostgresStore {
             + 'static,
     {
         match connections.try_run(within, work.clone()).await {
-            Err(fault) if fault.remedy == Remedy::MakePartition => {
+            Err(error) if error.remedy == Remedy::MakePartition => {
                 let days = connections.try_run(WorkScope::Statement, |c| Box::pin(unfinished(c)));
                 self.make_days(days.await?).await?;
                 connections.try_run(within, work).await

@@ -14,7 +14,7 @@ use crate::store::postgres::PostgresStore;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::WorkScope;
 use crate::store::sql::encoding::values::key_from;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::old_rows::is_alone;
 use crate::store::sql::history::remove_jobs;
@@ -92,16 +92,16 @@ impl PostgresStore {
                 })
                 .await;
             match dropped {
-                Err(fault)
+                Err(error)
                     if matches!(
-                        fault.kind,
+                        error.kind,
                         StoreErrorKind::Locked | StoreErrorKind::Unavailable
                     ) =>
                 {
-                    tracing::debug!(%day, error = %fault, "cannot drop a day of history now");
+                    tracing::debug!(%day, %error, "cannot drop a day of history now");
                 }
                 Ok(()) => return Ok(DayDrop::Dropped),
-                Err(fault) => return Err(fault),
+                Err(error) => return Err(error),
             }
         }
         Ok(DayDrop::Held)

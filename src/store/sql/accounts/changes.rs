@@ -7,7 +7,7 @@ use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::account_lock::{fence_change, lock};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::query::Query;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::{self, audit, signing};
 use crate::store::{Account, AccountUsage, WriteContext};
 

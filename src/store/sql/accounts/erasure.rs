@@ -2,7 +2,7 @@
 
 use crate::domain::{AccountId, Timestamp, VersionId};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::query_scalar;
 use crate::store::{DeletedPosition, JobsToAbort, SkipPosition};
 

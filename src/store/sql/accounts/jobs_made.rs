@@ -12,7 +12,7 @@ use crate::store::contract::accounts::{JOBS_BEFORE_HOURS_COUNTED, start_of_month
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::values::key_from;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::hours::HOURS;
 
 /// Counts the unfinished jobs of an account. Parameters: account, lowest id.

@@ -7,7 +7,7 @@ use crate::store::sql;
 use crate::store::sql::account_lock::lock;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{KeyCreated, KeyRotation, NewKey, RotationResult, WriteContext};
 
 /// Counts the keys of the account that are neither revoked nor expired.

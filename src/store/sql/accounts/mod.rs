@@ -15,7 +15,7 @@ use crate::store::sql::connection::access::{Access, Database, call};
 use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json};
 use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::encoding::rows::account_columns;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{
     Account, AccountStore, AccountUsage, KeyCreated, KeyRotation, KeyUse, KnownKey, NewKey, Result,
     RotationResult, WriteContext, sql,

@@ -9,7 +9,7 @@ use super::{Connection, Dialect};
 use crate::domain::{AccountId, JobId};
 use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::months::Months;
 use crate::store::{Result, SecretCipher, StoreErrorKind};
 

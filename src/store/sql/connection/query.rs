@@ -17,7 +17,7 @@ use super::Connection;
 use crate::domain::Timestamp;
 use crate::store::StoreErrorKind;
 use crate::store::sql::encoding::batch_rows::{BatchRow, json};
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 
 /// A value that both databases can store.
 pub(in crate::store) trait Value: Send + Sync + 'static {
@@ -107,8 +107,8 @@ impl<T> Query<T> {
     }
 }
 
-fn unencodable(error: &dyn std::error::Error) -> Fault {
-    Fault::new(StoreErrorKind::Internal, format!("a parameter cannot be encoded: {error}"))
+fn unencodable(error: &dyn std::error::Error) -> SqlError {
+    SqlError::new(StoreErrorKind::Internal, format!("a parameter cannot be encoded: {error}"))
 }
 
 impl Query {
@@ -211,7 +211,7 @@ impl<T: ReadRow> Query<T> {
     /// Returns the row of a statement that always returns one.
     pub(in crate::store) async fn fetch_one(self, connection: &mut Connection<'_>) -> SqlResult<T> {
         let row = self.fetch_optional(connection).await?;
-        row.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "a statement returned no row"))
+        row.ok_or_else(|| SqlError::new(StoreErrorKind::Internal, "a statement returned no row"))
     }
 }
 

@@ -10,7 +10,7 @@ use sqlx::migrate::{MigrateError, Migrator};
 
 use super::{Connection, Dialect};
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::query_scalar;
 
 /// Returns the number of the newest migration in this binary.
@@ -95,7 +95,7 @@ pub(in crate::store) async fn applied(connection: &mut Connection<'_>) -> SqlRes
 }
 
 /// Returns the failure of a migration.
-pub(in crate::store) fn fault_of(error: MigrateError) -> Fault {
+pub(in crate::store) fn migration_error(error: MigrateError) -> SqlError {
     match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => error.into(),
         MigrateError::VersionMismatch(version) => {
@@ -106,6 +106,6 @@ pub(in crate::store) fn fault_of(error: MigrateError) -> Fault {
 }
 
 /// Returns the failure of a store and a binary that do not fit each other.
-pub(in crate::store) fn unfit(why: String) -> Fault {
-    Fault::new(StoreErrorKind::Incompatible, why)
+pub(in crate::store) fn unfit(why: String) -> SqlError {
+    SqlError::new(StoreErrorKind::Incompatible, why)
 }

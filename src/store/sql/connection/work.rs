@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Connection;
 use crate::runtime::Mutex;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::{Result, StoreErrorKind};
 
 /// The future of a unit of work.
@@ -50,7 +50,7 @@ impl<T: Send + 'static> ResultCell<T> {
     /// Returns the result of work that has succeeded.
     pub(in crate::store) fn take(&self) -> SqlResult<T> {
         let result = self.0.lock().take();
-        result.ok_or_else(|| Fault::new(StoreErrorKind::Internal, "the work left no result"))
+        result.ok_or_else(|| SqlError::new(StoreErrorKind::Internal, "the work left no result"))
     }
 
     /// Returns work that puts the result of `work` into this cell.
@@ -69,6 +69,6 @@ impl<T: Send + 'static> ResultCell<T> {
         running: impl Future<Output = SqlResult<()>> + Send,
     ) -> Result<T> {
         let done = running.await.and_then(|()| self.take());
-        done.map_err(|fault| fault.of(operation))
+        done.map_err(|error| error.of(operation))
     }
 }

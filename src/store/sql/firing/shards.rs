@@ -1,7 +1,7 @@
 //! Values of a whole store, which are set once: the number of its shards and of its installation.
 
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::{StoreErrorKind, sql};
 
 /// Returns the number of the installation: `proposed`, if the store has none yet.
@@ -11,7 +11,7 @@ pub(in crate::store::sql) async fn installation(
 ) -> SqlResult<u32> {
     let number = set_once(connection, "installation", proposed.into()).await?;
     let damaged = "the number of the installation is damaged";
-    u32::try_from(number).map_err(|_| Fault::new(StoreErrorKind::Corrupt, damaged))
+    u32::try_from(number).map_err(|_| SqlError::new(StoreErrorKind::Corrupt, damaged))
 }
 
 /// Returns the number of shards: `wanted`, if the store has none yet.
@@ -25,7 +25,7 @@ pub(in crate::store) async fn set_up(
     }
     let message =
         format!("it was set up with {shards} shards, not {wanted}: set cluster.shards to {shards}");
-    Err(Fault::new(StoreErrorKind::Incompatible, message))
+    Err(SqlError::new(StoreErrorKind::Incompatible, message))
 }
 
 /// Returns a value of the whole store: `value`, if it has none yet.

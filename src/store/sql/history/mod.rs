@@ -8,7 +8,7 @@ use crate::domain::{AccountId, AuditId, JobId, Timestamp};
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use old_rows::is_alone;
 
 /// Records that the history of an account was pruned. Parameters: account, instant.

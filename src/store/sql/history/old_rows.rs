@@ -5,7 +5,7 @@ use sqlx::AssertSqlSafe;
 use crate::store::sql::connection::access::{Access, Database, call};
 use crate::store::sql::connection::query::{Query, Value};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{Result, sql};
 
 /// Rows of a table that are deleted when their time is over.

@@ -12,7 +12,7 @@ use crate::domain::{JobId, ScheduleId, Timestamp};
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::hours::count_cancelled;
 use crate::store::sql::{self, audit};
 use crate::store::{Cancelled, WriteContext};

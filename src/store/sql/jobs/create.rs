@@ -11,7 +11,7 @@ use crate::runtime::faults;
 use crate::store::sql::account_lock::{admit, judge};
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::rows::StoreRow;
-use crate::store::sql::fault::{Fault, Remedy, SqlResult};
+use crate::store::sql::error::{Remedy, SqlError, SqlResult};
 use crate::store::sql::{self, audit, quotas};
 use crate::store::{NewJob, RetryResult, StoreErrorKind, TriggerResult, WriteContext};
 
@@ -167,7 +167,7 @@ pub(super) async fn trigger_at_once(
         Some(TriggeredRow { is_found: true, .. }) => {
             // The statement waited for the schedule's row, and does not see its new version.
             let message = "the schedule was changed while it was triggered";
-            Err(Fault::new(StoreErrorKind::Unavailable, message).with(Remedy::Repeat))
+            Err(SqlError::new(StoreErrorKind::Unavailable, message).with(Remedy::Repeat))
         }
         _ => Ok(TriggerResult::NoSuchSchedule),
     }

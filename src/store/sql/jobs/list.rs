@@ -20,7 +20,7 @@ use crate::store::sql::connection::query::{QueryBuilder, ScalarQuery};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
 use crate::store::sql::encoding::values::{bounds, key_above, key_from};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::paging::{JOBS_COUNTED, cut_response, fill, job_bytes, shown_total};
 use crate::store::{JobPage, JobQuery, sql};
 

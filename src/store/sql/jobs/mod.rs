@@ -17,7 +17,7 @@ use crate::domain::{AccountId, JobId};
 use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql::connection::access::{Access, Database, call};
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{
     Cancelled, JobPage, JobQuery, JobStore, NewJob, Result, RetryResult, TriggerResult,
     WriteContext, sql,

@@ -15,7 +15,7 @@ use crate::store::sql;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 
 batch_row! {
     /// A job that has ended.

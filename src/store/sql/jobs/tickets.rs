@@ -7,7 +7,7 @@ use crate::domain::ticket::Ticket;
 use crate::store::sql;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 
 /// Returns the statement that reads the tickets of jobs. `+ 0` keeps the planner from the indexes
 /// of waiting jobs.

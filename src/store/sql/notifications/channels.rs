@@ -12,7 +12,7 @@ use crate::store::sql::account_lock::{admit, admit_more, lock};
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::rows::read_rows;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{
     ChannelChanged, ChannelCreated, StoredChannel, TESTS_PER_HOUR, TestAllowance, WriteContext,
 };

@@ -19,7 +19,7 @@ use crate::store::sql::connection::query::write_rows;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 
 /// The maximum number of due deliveries that one query reads to find a few of each channel.
 const LOOKED_AT: i64 = 2_000;

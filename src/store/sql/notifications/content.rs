@@ -12,7 +12,7 @@ use crate::store::corrupt_rows::{CorruptRows, ReadableRow};
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::rows::job_columns;
 
 /// Returns these deliveries with their content. Those whose channel was deleted are left out.

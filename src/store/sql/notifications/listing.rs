@@ -13,7 +13,7 @@ use crate::store::sql::account_lock::admit;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::batch_rows::{ColumnType, json_ids};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::paging::shown_total;
 use crate::store::{Delivery, DeliveryPage, DeliveryQuery, Redelivered, WriteContext};
 

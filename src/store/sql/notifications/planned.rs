@@ -12,7 +12,7 @@ use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::query::write_rows;
 use crate::store::sql::encoding::batch_rows::{BatchRow, ColumnType, batch_row, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 
 /// Writes the deliveries, incidents and channels of a plan.
 pub(in crate::store) async fn write(

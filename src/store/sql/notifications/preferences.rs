@@ -16,7 +16,7 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::encoding::rows::read_rows;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{
     AttachedChannel, ChannelUses, NewPreference, PreferenceSet, StoredPreference, WriteContext,
 };

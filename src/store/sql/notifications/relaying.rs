@@ -22,7 +22,7 @@ use crate::store::sql;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::history::old_rows::is_alone;
 
 /// The maximum number of due incidents that one pass reads.

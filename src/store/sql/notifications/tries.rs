@@ -15,7 +15,7 @@ use crate::store::sql;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::encoding::batch_rows::{ColumnType, batch_row, json, json_ids};
 use crate::store::sql::encoding::hex::Hex;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::response::without_nul;
 use crate::store::{ExecutorId, TryEnd, TryOutcome, WriteContext};
 

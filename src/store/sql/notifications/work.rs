@@ -4,7 +4,7 @@ use crate::domain::Timestamp;
 use crate::store::AlertWork;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 
 /// Reads the oldest due times, and counts the deliveries up to
 /// [`WAITING_COUNTED`](crate::store::WAITING_COUNTED). The work of deleted accounts is left out;

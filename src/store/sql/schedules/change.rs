@@ -13,7 +13,7 @@ use crate::domain::{JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::contract::schedules::next_tick;
 use crate::store::sql::account_lock::admit;
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::overlap;
 use crate::store::sql::{self, audit};
 use crate::store::{ExpectedState, ScheduleChangeResult, ScheduleState, WriteContext};

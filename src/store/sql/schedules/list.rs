@@ -9,7 +9,7 @@ use crate::store::sql::connection::query::QueryBuilder;
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::json_ids;
 use crate::store::sql::encoding::rows::schedule_columns;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::paging::{fill, schedule_bytes, shown_total};
 use crate::store::{SchedulePage, ScheduleQuery, ScheduleSort, SortField, SortValue, sql};
 

@@ -22,7 +22,7 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{batch_row, json};
 use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::encoding::rows::schedule_columns;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::end_jobs_of;
 use crate::store::sql::notifications::clear_preferences;
 use crate::store::sql::paging::skip_page;

@@ -8,7 +8,7 @@ use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::rows::ListedSkip;
 use crate::store::sql::encoding::values::{key_above, key_from};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{SkipQuery, TickRange, sql};
 
 /// A skip to be recorded.

@@ -8,7 +8,7 @@ use crate::store::sql::connection::{Connection, Dialect};
 use crate::store::sql::encoding::batch_rows::{batch_row, json};
 use crate::store::sql::encoding::hex::Hex;
 use crate::store::sql::encoding::rows::read_rows;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{AuthoredVersion, NewVersion, VersionPage, WriteContext, sql};
 
 batch_row! {

@@ -20,7 +20,7 @@ use crate::store::sql::account_lock::lock;
 use crate::store::sql::accounts::insert_account;
 use crate::store::sql::audit;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::signing;
 use crate::store::{
     AuditContext, INSTALLATION, JoinedAccount, MemberChange, MemberChanged, NewInvitation, NewUser,

@@ -14,7 +14,7 @@ use crate::store::encryption::encrypted_fields::EncryptedFields;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::{Access, Database, call};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{
     AuditContext, Identity, IdentityLink, IdentityStore, JoinedAccount, NewUser, Result,
     SessionEnding, User, UserCreated,

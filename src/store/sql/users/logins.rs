@@ -10,7 +10,7 @@ use crate::domain::{AccountId, SessionId, Timestamp, UserId};
 use crate::store::sql;
 use crate::store::sql::audit;
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::{
     AuditContext, INSTALLATION, NewReset, NewSession, PasswordHash, SessionEnding, WriteContext,
 };

@@ -6,7 +6,7 @@ use crate::store::LATE_OF_EACH;
 use crate::store::contract::claims::ACCOUNTS_AT_ONCE;
 use crate::store::corrupt_rows::ReadableRow;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::{query_as, query_scalar};
 
 /// The accounts with waiting jobs. Each is found by one lookup in the index, after the one before.

@@ -23,7 +23,7 @@ use crate::store::sql::accounts::erasure::aborts;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::{Access, Database, WorkFunction, call};
 use crate::store::sql::connection::query::execute_all;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::signing::{JobSecrets, SecretRow};
 use crate::store::{
     ClaimRequest, ClaimStore, ClaimedJob, ClaimedJobs, Committed, Completion, ExecutorId,
@@ -287,8 +287,8 @@ impl FoundJobs {
                         taken.push(claimed);
                     }
                 }
-                Err(fault) => {
-                    if let Some((job, why)) = parts.halve(part, fault)? {
+                Err(error) => {
+                    if let Some((job, why)) = parts.halve(part, error)? {
                         corrupt_rows.log("jobs", job, &why);
                         damaged.push(*job);
                     }
@@ -342,7 +342,7 @@ fn claimed_row(
     jobs: &[JobId],
     claim: ClaimRequest,
 ) -> SqlResult<(ClaimedJob, Option<Vec<SealedSecret>>)> {
-    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
+    let damaged = || SqlError::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
     let secrets = row.secrets.map(|rows| SecretRow::read(rows).ok_or_else(damaged)).transpose()?;
     let claimed = ClaimedJob {
         job: *jobs.get(row.position).ok_or_else(damaged)?,

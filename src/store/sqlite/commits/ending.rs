@@ -5,7 +5,7 @@ use serde::Deserialize;
 use crate::domain::shard::ShardId;
 use crate::domain::{ScheduleId, Timestamp};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::jobs::ending::{JobEnding, RunningJob};
 use crate::store::sql::notifications::rows::{AlertColumns, AlertState};
 use crate::store::sqlite::connection::values::{Hex, hex, json_rows, rows_of};
@@ -54,7 +54,7 @@ pub(in crate::store::sqlite) async fn read(
         .bind(json_rows(&claims.collect::<Vec<_>>()))
         .fetch_one(connection)
         .await?;
-    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
+    let damaged = || SqlError::new(StoreErrorKind::Corrupt, "a job's row cannot be read back");
     let rows = rows_of::<RunningRow>(&rows)?;
     // One statement has read all rows, so the rows of one schedule are the same.
     let alerts = rows.iter().filter_map(|row| {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::connection::values::{Hex, hex, json_ids, json_rows, status_code, timings_text};
 use crate::domain::{JobId, Timestamp};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::hours::{add_to_hours, lag_code};
 use crate::store::sql::jobs::ending::{EndedJob, JobEnding};
 use crate::store::sql::jobs::overlap;

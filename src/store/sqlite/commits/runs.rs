@@ -4,7 +4,7 @@ use crate::domain::ScheduleId;
 use crate::domain::shard::ShardId;
 use crate::store::sql;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::jobs::ending::JobEnding;
 use crate::store::sql::jobs::runs::{ScheduleRuns, runs};
 use crate::store::sqlite::connection::values::{hex, json_rows, status_code};

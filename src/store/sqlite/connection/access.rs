@@ -9,7 +9,7 @@ use super::writer::SqliteWriter;
 use crate::store::sql::connection::access::{Access, AdapterShared, Database, WorkScope};
 use crate::store::sql::connection::work::ErasedWork;
 use crate::store::sql::connection::{Connection, Dialect};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sqlite::SqliteStore;
 
 /// The connections to the file: one that writes, and a few that read.

@@ -1,7 +1,7 @@
 //! Finds the row of a batch that cannot be read back.
 
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 
 /// The parts of a batch that are still to be read. One result has all rows of a part, so a damaged
 /// row makes all of it unreadable. Then each half is read by itself, until the row is alone.
@@ -23,13 +23,13 @@ impl<'b, I> Bisection<'b, I> {
     pub(in crate::store::sqlite) fn halve(
         &mut self,
         part: &'b [I],
-        fault: Fault,
+        error: SqlError,
     ) -> SqlResult<Option<(&'b I, String)>> {
-        if fault.kind != StoreErrorKind::Corrupt {
-            return Err(fault);
+        if error.kind != StoreErrorKind::Corrupt {
+            return Err(error);
         }
         if let [one] = part {
-            return Ok(Some((one, fault.message)));
+            return Ok(Some((one, error.message)));
         }
         let (first, second) = part.split_at(part.len() / 2);
         self.0.extend([second, first]);
@@ -51,12 +51,12 @@ mod tests {
                 read.extend(part);
                 continue;
             }
-            let fault = Fault::new(StoreErrorKind::Corrupt, "damaged");
-            damaged.extend(parts.halve(part, fault).expect("damage"));
+            let error = SqlError::new(StoreErrorKind::Corrupt, "damaged");
+            damaged.extend(parts.halve(part, error).expect("damage"));
         }
         assert_eq!(read, [1, 2, 4, 5, 6, 8, 9]);
         assert_eq!(damaged, [(&30, "damaged".to_owned()), (&70, "damaged".to_owned())]);
-        let away = Fault::new(StoreErrorKind::Unavailable, "away");
+        let away = SqlError::new(StoreErrorKind::Unavailable, "away");
         assert!(parts.halve(&batch, away).is_err());
     }
 }

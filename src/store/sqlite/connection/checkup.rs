@@ -15,7 +15,7 @@ use super::version::incompatibility;
 use crate::domain::finding::Finding;
 use crate::runtime::Clock;
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sqlite::SqliteSettings;
 
 /// The time limit of each access to the disk.
@@ -46,15 +46,15 @@ pub async fn check_up(settings: &SqliteSettings, migrate: bool, clock: &Clock) -
     if settings.path.is_file() {
         let read = timeout(TIMEOUT, of_tables(settings, migrate)).await;
         let read = read.unwrap_or_else(|_| Err(silent()));
-        findings.push(read.unwrap_or_else(|fault| Finding::failure(fault.message)));
+        findings.push(read.unwrap_or_else(|error| Finding::failure(error.message)));
         findings.extend(of_permissions(&settings.path));
     }
     findings
 }
 
-fn silent() -> Fault {
+fn silent() -> SqlError {
     let what = "the disk does not answer: check the log of its machine";
-    Fault::new(StoreErrorKind::Unavailable, what)
+    SqlError::new(StoreErrorKind::Unavailable, what)
 }
 
 async fn of_tables(settings: &SqliteSettings, migrate: bool) -> SqlResult<Finding> {

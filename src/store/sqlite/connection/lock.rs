@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sqlite::{SqliteStore, failed_in};
 use crate::store::{Result, StoreErrorKind};
 
@@ -28,7 +28,7 @@ impl SqliteStore {
 
     /// Takes the lock for a short time, without marking this process as the server.
     pub(in crate::store::sqlite) fn keep_others_away(&self) -> SqlResult<ServerLock> {
-        let refused = |why: String| Fault::new(StoreErrorKind::Incompatible, why);
+        let refused = |why: String| SqlError::new(StoreErrorKind::Incompatible, why);
         // Two paths to the same file must find the same lock.
         let file = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
         let mut path = file.clone().into_os_string();

@@ -15,7 +15,7 @@ use super::writer::SqliteWriter;
 use crate::runtime::Tasks;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::AdapterShared;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::months::Months;
 use crate::store::sql::quotas::JobCounts;
 use crate::store::sql::secrets::proofs;
@@ -63,7 +63,7 @@ impl SqliteStore {
     /// `Incompatible` if the file cannot be opened for writing, `Corrupt` if it is damaged or not
     /// an SQLite database, `Unavailable` if another process has locked it.
     pub async fn open(settings: &SqliteSettings, cipher: &SecretCipher) -> Result<Self> {
-        let failed = |fault: Fault| fault.of("open");
+        let failed = |error: SqlError| error.of("open");
         make_file(&settings.path).map_err(failed)?;
         let options = writing(settings);
         let connection = first_connection(&options, &settings.path).await.map_err(failed)?;
@@ -72,7 +72,7 @@ impl SqliteStore {
         let tasks = Tasks::new();
         let writer = SqliteWriter::start(&tasks, options.clone(), connection);
         let no_thread =
-            |error: std::io::Error| Fault::new(StoreErrorKind::Unavailable, error.to_string());
+            |error: std::io::Error| SqlError::new(StoreErrorKind::Unavailable, error.to_string());
         let writer = writer.map_err(no_thread).map_err(failed)?;
         let path = settings.path.clone();
         let locked = AtomicBool::new(false);
@@ -126,7 +126,7 @@ fn make_file(path: &Path) -> SqlResult<()> {
             }
             _ => format!("cannot write to {}: {error}", path.display()),
         };
-        Fault::new(StoreErrorKind::Incompatible, message)
+        SqlError::new(StoreErrorKind::Incompatible, message)
     })
 }
 
@@ -141,7 +141,7 @@ async fn first_connection(
         Ok::<_, sqlx::Error>(connection)
     };
     connect.await.map_err(|error| {
-        let fault = Fault::from(error);
-        Fault::new(fault.kind, format!("{}: {}", path.display(), fault.message))
+        let error = SqlError::from(error);
+        SqlError::new(error.kind, format!("{}: {}", path.display(), error.message))
     })
 }

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::runtime::Mutex;
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 
 /// A pool of connections that read.
 pub(in crate::store::sqlite) struct Readers {
@@ -39,7 +39,7 @@ impl Readers {
 
     /// Takes a connection out of the pool.
     pub(in crate::store::sqlite) async fn take(&self) -> SqlResult<PooledReader<'_>> {
-        let unavailable = |why| Fault::new(StoreErrorKind::Unavailable, why);
+        let unavailable = |why| SqlError::new(StoreErrorKind::Unavailable, why);
         let permit = tokio::time::timeout(self.timeout, self.permits.acquire())
             .await
             .map_err(|_| unavailable("all read connections are in use"))?
@@ -62,7 +62,7 @@ impl Readers {
     {
         let mut reader = self.take().await?;
         let row = query.fetch_one(&mut *reader).await;
-        reader.done(row.map_err(Fault::from))
+        reader.done(row.map_err(SqlError::from))
     }
 
     /// Closes the pool. Later reads fail; reads in progress finish.

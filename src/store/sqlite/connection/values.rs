@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::domain::{AccountId, AuditId, JobId, KeyId, ScheduleId, VersionId};
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::{ExecutorId, StoreErrorKind};
 
 pub(in crate::store) use crate::store::sql::encoding::hex::Hex;
@@ -50,7 +50,7 @@ pub(in crate::store::sqlite) fn rows_of<T: DeserializeOwned>(json: &str) -> SqlR
         // The error itself may quote the text that it rejects, which can be a secret.
         let column = error.column();
         let message = format!("a row cannot be read back, at {column} of the answer");
-        Fault::new(StoreErrorKind::Corrupt, message)
+        SqlError::new(StoreErrorKind::Corrupt, message)
     })
 }
 

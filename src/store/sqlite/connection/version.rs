@@ -8,9 +8,9 @@ use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 use crate::store::Result;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::version::{
-    self, applied, breaks, fault_of, fits, min_compatible, newest, unfit,
+    self, applied, breaks, fits, migration_error, min_compatible, newest, unfit,
 };
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sqlite::{SqliteStore, failed_in};
 
 fn known() -> Migrator {
@@ -54,7 +54,7 @@ impl SqliteStore {
         // runs, taking its lock fails. If this process is the server, it has the lock already.
         let is_server = self.locked.load(Ordering::Relaxed);
         let alone = (breaks && !is_server).then(|| self.keep_others_away()).transpose()?;
-        migrator.run_direct(None, &mut *transaction, false).await.map_err(fault_of)?;
+        migrator.run_direct(None, &mut *transaction, false).await.map_err(migration_error)?;
         transaction.commit().await?;
         drop(alone);
         connection.close().await?;

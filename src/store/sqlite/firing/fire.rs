@@ -14,7 +14,7 @@ use crate::domain::ticket::{HostKey, Ticket};
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::firing::placing::{OverlapState, PlacedTicks};
 use crate::store::sql::schedules::skips::{self, NewSkip};
 use crate::store::sqlite::connection::bisect::Bisection;
@@ -196,8 +196,8 @@ async fn read(
     while let Some(part) = parts.next() {
         match read_part(connection, part).await {
             Ok(stored) => schedules.stored.extend(stored),
-            Err(fault) => {
-                if let Some((firing, why)) = parts.halve(part, fault)? {
+            Err(error) => {
+                if let Some((firing, why)) = parts.halve(part, error)? {
                     corrupt_rows.log("schedules", &firing.schedule, &why);
                     schedules.damaged.insert(firing.schedule);
                 }
@@ -215,7 +215,7 @@ async fn read_part(
     let wanted: Vec<_> = wanted.collect();
     let rows: String =
         sql::query_scalar(STORED).bind(json_rows(&wanted)).fetch_one(connection).await?;
-    let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
+    let damaged = || SqlError::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
     let stored = rows_of::<StoredRow>(&rows)?.into_iter().map(|row| {
         let id = firings.get(row.position).ok_or_else(damaged)?.schedule;
         Ok((id, row.stored(id).ok_or_else(damaged)?))

@@ -20,7 +20,7 @@ use crate::store::contract::firing::check;
 use crate::store::corrupt_rows::CorruptRows;
 use crate::store::sql::connection::Connection;
 use crate::store::sql::connection::access::{Access, call};
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::signing::JobSecrets;
 use crate::store::sql::{self, firing};
 use crate::store::{
@@ -137,8 +137,8 @@ impl FiringStore for SqliteStore {
         while let Some(part) = parts.next() {
             match self.read_candidates(part, late_before).await {
                 Ok(mut read) => candidates.append(&mut read),
-                Err(fault) => {
-                    let damaged = parts.halve(part, fault).map_err(failed_in("candidates"))?;
+                Err(error) => {
+                    let damaged = parts.halve(part, error).map_err(failed_in("candidates"))?;
                     if let Some(((_, id), why)) = damaged {
                         self.shared.corrupt_rows.log("schedules", id, &why);
                     }
@@ -180,7 +180,7 @@ impl SqliteStore {
         let wanted: Vec<_> = ids.iter().map(|(shard, id)| (shard.0, hex(id))).collect();
         let query = sqlx::query_as(CANDIDATES).bind(json_rows(&wanted)).bind(late_before);
         let (rows,): (String,) = self.connections.readers.one(query).await?;
-        let damaged = || Fault::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
+        let damaged = || SqlError::new(StoreErrorKind::Corrupt, "a schedule cannot be read back");
         let candidates = rows_of::<CandidateRow>(&rows)?.into_iter();
         candidates.map(|row| row.candidate(ids).ok_or_else(damaged)).collect()
     }

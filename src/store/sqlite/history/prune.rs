@@ -2,7 +2,7 @@
 
 use crate::domain::{JobId, Timestamp};
 use crate::store::sql::connection::Connection;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::history::RETIRING_MS;
 use crate::store::sql::history::remove_jobs;
 use crate::store::sqlite::connection::values::key_from;

@@ -38,7 +38,7 @@ use crate::store::corrupt_rows::CorruptRows;
 use crate::store::postgres::claims::definition_cache::CachedDefinitions;
 use crate::store::postgres::claims::{ClaimedRow, split_readable};
 use crate::store::sql::encoding::rows::{StoreRow, read_rows};
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::signing::JobSecrets;
 use crate::store::{ClaimRequest, ClaimedJobs, Fence, Fired, Firing};
 use batch::FiringColumns;

@@ -17,7 +17,7 @@ use crate::domain::ticket::HostKey;
 use crate::domain::{AccountId, JobId, ScheduleId, Timestamp, VersionId};
 use crate::runtime::faults;
 use crate::store::postgres::connection::values::column;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 use crate::store::sql::firing::placing::{OverlapState, PlacedTicks};
 use crate::store::{Fence, Firing, StoreErrorKind, TickJob};
 
@@ -120,7 +120,7 @@ pub(super) async fn fire(
             rows.push(FiredRow { shard, position: None, job: None, starts: false, ticket: None });
             continue;
         };
-        let unasked = || Fault::new(StoreErrorKind::Internal, "a row that was not asked for");
+        let unasked = || SqlError::new(StoreErrorKind::Internal, "a row that was not asked for");
         let firing = by_position.get(&due.position).ok_or_else(unasked)?;
         plan.add(due, firing);
     }

@@ -11,7 +11,7 @@ use crate::domain::schedule::{SKIP_COUNT_CAP, SkipReason};
 use crate::domain::{AccountId, ScheduleId, Timestamp};
 use crate::store::TickRange;
 use crate::store::postgres::connection::values::column;
-use crate::store::sql::fault::SqlResult;
+use crate::store::sql::error::SqlResult;
 use crate::store::sql::schedules::skips::counted;
 
 /// A range that another transaction has locked, or that was pruned, is not extended: a new one

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::runtime::{TaskKind, Tasks};
 use crate::store::StoreErrorKind;
-use crate::store::sql::fault::{Fault, SqlResult};
+use crate::store::sql::error::{SqlError, SqlResult};
 
 /// The number of callers that can wait in the queue. Further callers wait to enter it.
 const QUEUE: usize = 256;
@@ -35,7 +35,7 @@ const GROUP: usize = 64;
 const ROWS: usize = 64;
 
 /// Sends a caller the failure of the transaction, or the result of its own work if there is none.
-type WriteAnswer = Box<dyn FnOnce(Option<Fault>) + Send>;
+type WriteAnswer = Box<dyn FnOnce(Option<SqlError>) + Send>;
 
 struct WorkResult {
     succeeded: bool,
@@ -43,7 +43,8 @@ struct WorkResult {
 }
 
 type RunWork = Box<
-    dyn for<'c> FnOnce(Result<&'c mut SqliteConnection, Fault>) -> BoxFuture<'c, WorkResult> + Send,
+    dyn for<'c> FnOnce(Result<&'c mut SqliteConnection, SqlError>) -> BoxFuture<'c, WorkResult>
+        + Send,
 >;
 
 /// A piece of work, and the approximate number of rows that it writes.
@@ -91,20 +92,20 @@ impl SqliteWriter {
             Box::pin(async move {
                 let outcome = match connection {
                     Ok(connection) => work(connection).await,
-                    Err(fault) => Err(fault),
+                    Err(error) => Err(error),
                 };
                 let succeeded = outcome.is_ok();
-                let answer: WriteAnswer = Box::new(move |fault| {
+                let answer: WriteAnswer = Box::new(move |error| {
                     // The caller may have gone away.
-                    let _ = sender.send(outcome.and_then(|value| fault.map_or(Ok(value), Err)));
+                    let _ = sender.send(outcome.and_then(|value| error.map_or(Ok(value), Err)));
                 });
                 WorkResult { succeeded, answer }
             })
         });
-        let closed = |_| Fault::new(StoreErrorKind::Unavailable, "the store is closed");
+        let closed = |_| SqlError::new(StoreErrorKind::Unavailable, "the store is closed");
         let work = QueuedWork { rows, run };
         self.queue.send(work).await.map_err(closed)?;
-        let lost = |_| Fault::new(StoreErrorKind::Internal, "the write was abandoned");
+        let lost = |_| SqlError::new(StoreErrorKind::Internal, "the write was abandoned");
         receiver.await.map_err(lost).flatten()
     }
 }
@@ -153,10 +154,10 @@ impl WritingConnection {
     async fn transact(&mut self, waiting: &mut VecDeque<QueuedWork>) {
         let connection = match self.begin().await {
             Ok(connection) => connection,
-            Err(fault) => {
+            Err(error) => {
                 self.leave().await;
                 for work in waiting.drain(..) {
-                    ((work.run)(Err(fault.clone())).await.answer)(None);
+                    ((work.run)(Err(error.clone())).await.answer)(None);
                 }
                 return;
             }
@@ -174,7 +175,7 @@ impl WritingConnection {
                 WorkStep::Undone => {}
                 WorkStep::Broken => {
                     let message = "rolled back together with a write that broke the transaction";
-                    failure = Some(Fault::new(StoreErrorKind::Unavailable, message));
+                    failure = Some(SqlError::new(StoreErrorKind::Unavailable, message));
                     break;
                 }
             }
@@ -212,8 +213,8 @@ impl WritingConnection {
 /// Runs one piece of work. `alone` is `true` if nothing else is in the transaction, so that no
 /// savepoint is needed to roll it back alone.
 async fn step(connection: &mut SqliteConnection, work: QueuedWork, alone: bool) -> WorkStep {
-    if !alone && let Err(fault) = execute(connection, "SAVEPOINT work").await {
-        ((work.run)(Err(fault)).await.answer)(None);
+    if !alone && let Err(error) = execute(connection, "SAVEPOINT work").await {
+        ((work.run)(Err(error)).await.answer)(None);
         return WorkStep::Broken;
     }
     let done = AssertUnwindSafe((work.run)(Ok(connection))).catch_unwind().await;
@@ -222,8 +223,8 @@ async fn step(connection: &mut SqliteConnection, work: QueuedWork, alone: bool) 
         Ok(WorkResult { succeeded: true, answer }) => {
             match execute(connection, "RELEASE work").await {
                 Ok(()) => return WorkStep::Kept(answer),
-                Err(fault) => {
-                    answer(Some(fault));
+                Err(error) => {
+                    answer(Some(error));
                     return WorkStep::Broken;
                 }
             }

@@ -38,7 +38,7 @@ fn writer(store: &SqliteStore) -> &SqliteWriter {
 }
 
 fn refused() -> SqlResult<()> {
-    Err(Fault::new(StoreErrorKind::Rejected, "refused"))
+    Err(SqlError::new(StoreErrorKind::Rejected, "refused"))
 }
 
 #[tokio::test]

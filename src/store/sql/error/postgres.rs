@@ -2,7 +2,7 @@
 
 use sqlx::postgres::PgDatabaseError;
 
-use super::{Fault, Remedy};
+use super::{Remedy, SqlError};
 use crate::store::StoreErrorKind;
 
 /// The check constraint that a statement violates only if two other transactions changed the row
@@ -10,7 +10,7 @@ use crate::store::StoreErrorKind;
 const OVERTAKEN: &str = "held_follows_active";
 
 /// Classifies an error that the server reported.
-pub(super) fn fault(error: &PgDatabaseError) -> Fault {
+pub(super) fn sql_error(error: &PgDatabaseError) -> SqlError {
     let code = error.code();
     let overtaken = error.constraint() == Some(OVERTAKEN);
     let kind = if overtaken { StoreErrorKind::Unavailable } else { kind_of_code(code) };
@@ -30,7 +30,7 @@ pub(super) fn fault(error: &PgDatabaseError) -> Fault {
         ("08" | "57", _) => Remedy::Reconnect,
         _ => Remedy::None,
     };
-    Fault::new(kind, message).with(remedy)
+    SqlError::new(kind, message).with(remedy)
 }
 
 /// Classifies an SQLSTATE, <https://www.postgresql.org/docs/current/errcodes-appendix.html>. The

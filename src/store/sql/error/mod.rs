@@ -12,7 +12,7 @@ use crate::store::{StoreError, StoreErrorKind};
 /// A failure inside an adapter. It can be cloned, because one failed transaction may contain the
 /// writes of several callers.
 #[derive(Clone, Debug)]
-pub(in crate::store) struct Fault {
+pub(in crate::store) struct SqlError {
     pub(in crate::store) kind: StoreErrorKind,
     pub(in crate::store) message: String,
     pub(in crate::store) remedy: Remedy,
@@ -39,9 +39,9 @@ pub(in crate::store) enum Remedy {
 }
 
 /// The result of the adapters' inner functions.
-pub(in crate::store) type SqlResult<T> = Result<T, Fault>;
+pub(in crate::store) type SqlResult<T> = Result<T, SqlError>;
 
-impl Fault {
+impl SqlError {
     /// Returns a failure that has no remedy.
     pub(in crate::store) fn new(kind: StoreErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), remedy: Remedy::None, is_void: false }
@@ -79,23 +79,23 @@ impl Fault {
 }
 
 /// Adds the name of the contract's method to a failure of the adapter's inner functions.
-pub(in crate::store) fn failed_in(operation: &'static str) -> impl Fn(Fault) -> StoreError {
-    move |fault| fault.of(operation)
+pub(in crate::store) fn failed_in(operation: &'static str) -> impl Fn(SqlError) -> StoreError {
+    move |error| error.of(operation)
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl From<sqlx::Error> for Fault {
+impl From<sqlx::Error> for SqlError {
     fn from(error: sqlx::Error) -> Self {
         match &error {
             sqlx::Error::Database(database) => {
                 match database.try_downcast_ref::<PgDatabaseError>() {
-                    Some(reported) => postgres::fault(reported),
-                    None => sqlite::fault(&**database),
+                    Some(reported) => postgres::sql_error(reported),
+                    None => sqlite::sql_error(&**database),
                 }
             }
             sqlx::Error::PoolTimedOut => Self::new(

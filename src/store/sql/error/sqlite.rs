@@ -2,15 +2,15 @@
 
 use sqlx::error::DatabaseError;
 
-use super::Fault;
+use super::SqlError;
 use crate::store::StoreErrorKind;
 
 /// Classifies an error that SQLite reported.
-pub(super) fn fault(error: &dyn DatabaseError) -> Fault {
+pub(super) fn sql_error(error: &dyn DatabaseError) -> SqlError {
     let code = error.code().and_then(|code| code.parse().ok()).unwrap_or(1);
     match meaning(code) {
-        Some(said) => Fault::new(kind_of_code(code), format!("{said}: {error}")),
-        None => Fault::new(kind_of_code(code), error.to_string()),
+        Some(said) => SqlError::new(kind_of_code(code), format!("{said}: {error}")),
+        None => SqlError::new(kind_of_code(code), error.to_string()),
     }
 }
 
