@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use http::HeaderMap;
 use quick_cache::sync::Cache;
+use reqwest::dns::Resolve;
 use reqwest::redirect::Policy as Redirects;
 use rustls::ClientConfig;
 
@@ -43,9 +45,26 @@ impl ClientKey {
     }
 }
 
+/// Sends requests over connections of its own.
+///
+/// The trait hides the parts of the library's client. The compiler would check that they are `Send`
+/// in each function that can reach a client.
+#[async_trait]
+pub trait RequestSender: Send + Sync {
+    /// Sends a request, and returns the response as soon as its headers have arrived.
+    async fn execute(&self, request: reqwest::Request) -> reqwest::Result<reqwest::Response>;
+}
+
+#[async_trait]
+impl RequestSender for reqwest::Client {
+    async fn execute(&self, request: reqwest::Request) -> reqwest::Result<reqwest::Response> {
+        Self::execute(self, request).await
+    }
+}
+
 /// One client and the idle timeout of its origin. Instants are on the monotonic clock.
 pub struct ClientEntry {
-    client: reqwest::Client,
+    client: Box<dyn RequestSender>,
     built: Duration,
     longest_idle: Duration,
     used_ms: AtomicU64,
@@ -53,8 +72,8 @@ pub struct ClientEntry {
 
 impl ClientEntry {
     /// Returns the client.
-    pub fn client(&self) -> &reqwest::Client {
-        &self.client
+    pub fn client(&self) -> &dyn RequestSender {
+        &*self.client
     }
 
     fn touch(&self, now: Duration) {
@@ -70,7 +89,8 @@ impl ClientEntry {
 /// A cache of all clients, bounded in size.
 pub struct Clients {
     clock: Clock,
-    resolver: Arc<Resolver>,
+    /// The [`Resolver`], whose type is hidden for the same reason as that of the clients.
+    resolver: Arc<dyn Resolve>,
     tls: ClientConfig,
     entries: Cache<ClientKey, Arc<ClientEntry>>,
 }
@@ -137,6 +157,7 @@ impl Clients {
             .pool_max_idle_per_host(if longest_idle.is_zero() { 0 } else { usize::MAX })
             .build()?;
         let used_ms = AtomicU64::new(0);
+        let client = Box::new(client);
         let entry = Arc::new(ClientEntry { client, built: now, longest_idle, used_ms });
         entry.touch(now);
         Ok(entry)
