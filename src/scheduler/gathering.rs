@@ -12,8 +12,9 @@ const NEXT: Duration = Duration::from_millis(5);
 /// The time that is added to it for each tick that waits. Firing that tick takes longer. So few
 /// ticks wait for a short time, and a burst waits until the ticks of all shards have arrived.
 const NEXT_PER_TICK: Duration = Duration::from_micros(10);
-/// The longest time that due ticks wait for those of all shards. A slow machine had read 49 of 64
-/// shards after 100 ms of a burst of 100,000; the others waited for the attempts of four batches.
+/// The longest time that due ticks wait for those of all shards. A slow machine needs more than
+/// 100 ms to read a burst of 100,000, and shards that are read later wait for the attempts of four
+/// batches.
 const ALL: Duration = Duration::from_millis(200);
 
 /// The wait of due ticks for those of other shards, on the monotonic clock.

@@ -47,7 +47,7 @@ pub struct History {
     pub held_up: Vec<String>,
     /// `true` if no attempt was lost. Then the responses determine the number of attempts.
     pub calm: bool,
-    /// `true` if no fault occurred. Then jobs start at once.
+    /// `true` if jobs have to start promptly: no fault delayed more than a few of them.
     pub prompt: bool,
     /// The number of tickets that job rescuers have pushed again, in the processes that run at the
     /// end.

@@ -15,7 +15,7 @@ pub(super) const APART_MS: i64 = 20;
 const DROP_WINDOW_IN_FAULT_MS: i64 = 10_000;
 const DROP_WINDOW_MS: i64 = 3_000;
 /// The maximum median of the start lag of jobs without faults, in real milliseconds. A busy machine
-/// takes some hundred.
+/// takes some hundred milliseconds.
 const USUAL_LAG_MS: i64 = 1_500;
 
 /// A time in which the recurrence of a schedule is certain, on the service's clock.
