@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -130,11 +131,21 @@ impl Tasks {
     ///
     /// The second stage of a stop drops the task, whatever it is doing. A task of a kind that stops
     /// at the first stage is expected to end by itself on `stopping`.
-    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     pub fn spawn<F>(&self, kind: TaskKind, task: F) -> JoinHandle<Option<F::Output>>
     where
         F: Future<Output: Send> + Send + 'static,
     {
+        self.spawn_boxed(kind, Box::pin(task))
+    }
+
+    /// Spawns a boxed task. The compiler translates this and the runtime's code once for each type
+    /// of output, and not for each task.
+    #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
+    fn spawn_boxed<T: Send + 'static>(
+        &self,
+        kind: TaskKind,
+        task: BoxFuture<'static, T>,
+    ) -> JoinHandle<Option<T>> {
         let inner = self.0.clone();
         let tracked = self.0.tracker.track_future(async move {
             let guarded = inner.hard.run_until_cancelled(AssertUnwindSafe(task).catch_unwind());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use sqlx::{ConnectOptions, Connection as _};
 
 use super::options::options;
@@ -34,10 +35,13 @@ impl Database for PostgresStore {
         &self.shared
     }
 
-    async fn run_with_history(&self, work: ErasedWork) -> SqlResult<()> {
+    fn run_with_history(&self, work: ErasedWork) -> BoxFuture<'_, SqlResult<()>> {
         let work = on_pool(work);
-        self.run_with_days(&self.api, WorkScope::Transaction, move |connection| work(connection))
-            .await
+        Box::pin(
+            self.run_with_days(&self.api, WorkScope::Transaction, move |connection| {
+                work(connection)
+            }),
+        )
     }
 
     async fn fence_plan(&self, operation: &'static str, account: AccountId) -> Result<()> {
@@ -70,8 +74,8 @@ fn on_pool(work: ErasedWork) -> PoolWork {
 impl Access for PostgresConnections {
     const DIALECT: Dialect = Dialect::Postgres;
 
-    async fn run(&self, scope: WorkScope, _: usize, work: ErasedWork) -> SqlResult<()> {
-        self.run_work(scope, on_pool(work)).await
+    fn run(&self, scope: WorkScope, _: usize, work: ErasedWork) -> BoxFuture<'_, SqlResult<()>> {
+        Box::pin(self.run_work(scope, on_pool(work)))
     }
 }
 

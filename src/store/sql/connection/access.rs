@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use super::query::{Query, ReadRow, ScalarQuery};
 use super::work::{ErasedWork, ResultCell, UnitOfWork, WorkFuture};
 use super::{Connection, Dialect};
@@ -80,12 +82,7 @@ pub(in crate::store) trait Access: Send + Sync {
     const DIALECT: Dialect;
 
     /// Runs work that writes about `rows` rows.
-    fn run(
-        &self,
-        scope: WorkScope,
-        rows: usize,
-        work: ErasedWork,
-    ) -> impl Future<Output = SqlResult<()>> + Send;
+    fn run(&self, scope: WorkScope, rows: usize, work: ErasedWork) -> BoxFuture<'_, SqlResult<()>>;
 
     /// Runs work in a scope, and returns its result.
     fn run_in<T: Send + 'static>(
@@ -306,7 +303,7 @@ pub(in crate::store) trait Database: Send + Sync + 'static {
     }
 
     /// Runs work of a user's request that may add to the history of jobs, in a transaction.
-    fn run_with_history(&self, work: ErasedWork) -> impl Future<Output = SqlResult<()>> + Send {
+    fn run_with_history(&self, work: ErasedWork) -> BoxFuture<'_, SqlResult<()>> {
         self.api().run(WorkScope::Transaction, 1, work)
     }
 

@@ -6,8 +6,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use futures_util::TryStreamExt;
 use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
 use sqlx::error::BoxDynError;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
@@ -50,12 +50,114 @@ impl<T> ReadRow for T where
 {
 }
 
-/// A statement and its parameters. `T` is the type of its rows; `()` if it returns none.
-pub(in crate::store) struct Query<T = ()> {
+/// A statement and its parameters, without the type of its rows. The compiler translates its code
+/// once, and not for each type.
+#[derive(Clone)]
+struct Statement {
     sql: SqlStr,
     values: Vec<Arc<dyn Value>>,
     /// `true` if the connection keeps the prepared statement.
     is_kept: bool,
+}
+
+/// A row of one of the two databases.
+enum FetchedRow {
+    Postgres(PgRow),
+    Sqlite(SqliteRow),
+}
+
+impl FetchedRow {
+    fn read<T: ReadRow>(&self) -> sqlx::Result<T> {
+        match self {
+            Self::Postgres(row) => T::from_row(row),
+            Self::Sqlite(row) => T::from_row(row),
+        }
+    }
+}
+
+impl Statement {
+    fn for_postgres(self) -> SqlResult<sqlx::query::Query<'static, Postgres, PgArguments>> {
+        let mut arguments = PgArguments::default();
+        for value in &self.values {
+            value.add_to_postgres(&mut arguments).map_err(unencodable)?;
+        }
+        Ok(sqlx::query_with(self.sql, arguments).persistent(self.is_kept))
+    }
+
+    fn for_sqlite(self) -> SqlResult<sqlx::query::Query<'static, Sqlite, SqliteArguments>> {
+        let mut arguments = SqliteArguments::default();
+        for value in &self.values {
+            value.add_to_sqlite(&mut arguments).map_err(unencodable)?;
+        }
+        Ok(sqlx::query_with(self.sql, arguments).persistent(self.is_kept))
+    }
+
+    /// Runs the statement and returns the number of rows that it changed.
+    async fn execute(self, connection: &mut Connection<'_>) -> SqlResult<u64> {
+        Ok(match connection {
+            Connection::Postgres(connection) => {
+                self.for_postgres()?.execute(&mut **connection).await?.rows_affected()
+            }
+            Connection::Sqlite(connection) => {
+                self.for_sqlite()?.execute(&mut **connection).await?.rows_affected()
+            }
+        })
+    }
+
+    /// Returns the rows one by one, as they arrive.
+    fn fetch<'e>(
+        self,
+        connection: &'e mut Connection<'_>,
+    ) -> SqlResult<BoxStream<'e, sqlx::Result<FetchedRow>>> {
+        Ok(match connection {
+            Connection::Postgres(connection) => {
+                let rows = self.for_postgres()?.fetch(&mut **connection);
+                rows.map_ok(FetchedRow::Postgres).boxed()
+            }
+            Connection::Sqlite(connection) => {
+                let rows = self.for_sqlite()?.fetch(&mut **connection);
+                rows.map_ok(FetchedRow::Sqlite).boxed()
+            }
+        })
+    }
+
+    /// Calls `read` with each row.
+    async fn fetch_each(
+        self,
+        connection: &mut Connection<'_>,
+        read: &mut (dyn FnMut(&FetchedRow) -> sqlx::Result<()> + Send),
+    ) -> SqlResult<()> {
+        let mut rows = self.fetch(connection)?;
+        while let Some(row) = rows.try_next().await? {
+            read(&row)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the first row, if there is one.
+    async fn fetch_first(self, connection: &mut Connection<'_>) -> SqlResult<Option<FetchedRow>> {
+        Ok(match connection {
+            Connection::Postgres(connection) => {
+                let row = self.for_postgres()?.fetch_optional(&mut **connection).await?;
+                row.map(FetchedRow::Postgres)
+            }
+            Connection::Sqlite(connection) => {
+                let row = self.for_sqlite()?.fetch_optional(&mut **connection).await?;
+                row.map(FetchedRow::Sqlite)
+            }
+        })
+    }
+}
+
+/// Returns the error of a parameter that cannot be encoded.
+#[expect(clippy::needless_pass_by_value, reason = "it maps the errors of results")]
+fn unencodable(error: BoxDynError) -> SqlError {
+    SqlError::new(StoreErrorKind::Internal, format!("a parameter cannot be encoded: {error}"))
+}
+
+/// A statement and its parameters. `T` is the type of its rows; `()` if it returns none.
+pub(in crate::store) struct Query<T = ()> {
+    statement: Statement,
     rows: PhantomData<fn() -> T>,
 }
 
@@ -66,7 +168,8 @@ pub(in crate::store) fn query(sql: impl SqlSafeStr) -> Query {
 
 /// Returns a statement that returns rows of type `T`.
 pub(in crate::store) fn query_as<T>(sql: impl SqlSafeStr) -> Query<T> {
-    Query { sql: sql.into_sql_str(), values: Vec::new(), is_kept: true, rows: PhantomData }
+    let sql = sql.into_sql_str();
+    Query { statement: Statement { sql, values: Vec::new(), is_kept: true }, rows: PhantomData }
 }
 
 /// Returns a statement whose rows have one column, of type `T`.
@@ -76,39 +179,16 @@ pub(in crate::store) fn query_scalar<T>(sql: impl SqlSafeStr) -> ScalarQuery<T> 
 
 impl<T> Clone for Query<T> {
     fn clone(&self) -> Self {
-        let (sql, values) = (self.sql.clone(), self.values.clone());
-        Self { sql, values, is_kept: self.is_kept, rows: PhantomData }
+        Self { statement: self.statement.clone(), rows: PhantomData }
     }
 }
 
 impl<T> Query<T> {
     /// Binds the next parameter.
     pub(in crate::store) fn bind(mut self, value: impl Value) -> Self {
-        self.values.push(Arc::new(value));
+        self.statement.values.push(Arc::new(value));
         self
     }
-
-    fn postgres_arguments(&self) -> SqlResult<PgArguments> {
-        let mut arguments = PgArguments::default();
-        let mut values = self.values.iter();
-        values
-            .try_for_each(|value| value.add_to_postgres(&mut arguments))
-            .map_err(|error| unencodable(&*error))?;
-        Ok(arguments)
-    }
-
-    fn sqlite_arguments(&self) -> SqlResult<SqliteArguments> {
-        let mut arguments = SqliteArguments::default();
-        let mut values = self.values.iter();
-        values
-            .try_for_each(|value| value.add_to_sqlite(&mut arguments))
-            .map_err(|error| unencodable(&*error))?;
-        Ok(arguments)
-    }
-}
-
-fn unencodable(error: &dyn std::error::Error) -> SqlError {
-    SqlError::new(StoreErrorKind::Internal, format!("a parameter cannot be encoded: {error}"))
 }
 
 impl Query {
@@ -119,16 +199,7 @@ impl Query {
 
     /// Runs the statement and returns the number of rows that it changed.
     pub(in crate::store) async fn execute(self, connection: &mut Connection<'_>) -> SqlResult<u64> {
-        match connection {
-            Connection::Postgres(connection) => {
-                let query = sqlx::query_with(self.sql.clone(), self.postgres_arguments()?);
-                Ok(query.execute(&mut **connection).await?.rows_affected())
-            }
-            Connection::Sqlite(connection) => {
-                let query = sqlx::query_with(self.sql.clone(), self.sqlite_arguments()?);
-                Ok(query.execute(&mut **connection).await?.rows_affected())
-            }
-        }
+        self.statement.execute(connection).await
     }
 }
 
@@ -169,16 +240,8 @@ impl<T: ReadRow> Query<T> {
         self,
         connection: &'e mut Connection<'_>,
     ) -> SqlResult<BoxStream<'e, sqlx::Result<T>>> {
-        Ok(match connection {
-            Connection::Postgres(connection) => {
-                let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
-                query.persistent(self.is_kept).fetch(&mut **connection)
-            }
-            Connection::Sqlite(connection) => {
-                let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
-                query.persistent(self.is_kept).fetch(&mut **connection)
-            }
-        })
+        let rows = self.statement.fetch(connection)?;
+        Ok(rows.map(|row| row?.read()).boxed())
     }
 
     /// Returns all rows.
@@ -186,7 +249,10 @@ impl<T: ReadRow> Query<T> {
         self,
         connection: &mut Connection<'_>,
     ) -> SqlResult<Vec<T>> {
-        Ok(self.fetch(connection)?.try_collect().await?)
+        let mut rows = Vec::new();
+        let mut read = |row: &FetchedRow| row.read().map(|row| rows.push(row));
+        self.statement.fetch_each(connection, &mut read).await?;
+        Ok(rows)
     }
 
     /// Returns the first row, if there is one.
@@ -194,18 +260,8 @@ impl<T: ReadRow> Query<T> {
         self,
         connection: &mut Connection<'_>,
     ) -> SqlResult<Option<T>> {
-        match connection {
-            Connection::Postgres(connection) => {
-                let query = sqlx::query_as_with(self.sql.clone(), self.postgres_arguments()?);
-                let query = query.persistent(self.is_kept);
-                Ok(query.fetch_optional(&mut **connection).await?)
-            }
-            Connection::Sqlite(connection) => {
-                let query = sqlx::query_as_with(self.sql.clone(), self.sqlite_arguments()?);
-                let query = query.persistent(self.is_kept);
-                Ok(query.fetch_optional(&mut **connection).await?)
-            }
-        }
+        let row = self.statement.fetch_first(connection).await?;
+        Ok(row.map(|row| row.read()).transpose()?)
     }
 
     /// Returns the row of a statement that always returns one.
@@ -233,7 +289,8 @@ impl<T> ScalarQuery<T> {
     /// Lets the database plan the statement for its parameters at each use. A statement that the
     /// connection keeps gets one plan for all parameters in PostgreSQL, after some uses.
     pub(in crate::store) fn planned_each_time(self) -> Self {
-        Self(Query { is_kept: false, ..self.0 })
+        let statement = Statement { is_kept: false, ..self.0.statement };
+        Self(Query { statement, rows: PhantomData })
     }
 }
 
@@ -298,6 +355,7 @@ impl QueryBuilder {
     /// Returns a statement whose rows have one column.
     pub(in crate::store) fn scalar<T>(self) -> ScalarQuery<T> {
         let sql = AssertSqlSafe(self.sql).into_sql_str();
-        ScalarQuery(Query { sql, values: self.values, is_kept: true, rows: PhantomData })
+        let statement = Statement { sql, values: self.values, is_kept: true };
+        ScalarQuery(Query { statement, rows: PhantomData })
     }
 }

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use super::Connection;
 use crate::runtime::Mutex;
 use crate::store::sql::error::{SqlError, SqlResult};
@@ -66,7 +68,7 @@ impl<T: Send + 'static> ResultCell<T> {
     pub(in crate::store::sql) async fn filled_after(
         self,
         operation: &'static str,
-        running: impl Future<Output = SqlResult<()>> + Send,
+        running: BoxFuture<'_, SqlResult<()>>,
     ) -> Result<T> {
         let done = running.await.and_then(|()| self.take());
         done.map_err(|error| error.of(operation))

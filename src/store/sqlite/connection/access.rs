@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use sqlx::{Connection as _, SqliteConnection};
 
 use super::readers::Readers;
@@ -34,7 +35,13 @@ impl Database for SqliteStore {
 impl Access for SqliteConnections {
     const DIALECT: Dialect = Dialect::Sqlite;
 
-    async fn run(&self, scope: WorkScope, rows: usize, work: ErasedWork) -> SqlResult<()> {
+    fn run(&self, scope: WorkScope, rows: usize, work: ErasedWork) -> BoxFuture<'_, SqlResult<()>> {
+        Box::pin(self.run_work(scope, rows, work))
+    }
+}
+
+impl SqliteConnections {
+    async fn run_work(&self, scope: WorkScope, rows: usize, work: ErasedWork) -> SqlResult<()> {
         match scope {
             WorkScope::Read | WorkScope::LongRead => {
                 let mut reader = self.readers.take().await?;
