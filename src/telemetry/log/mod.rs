@@ -10,7 +10,7 @@ mod text;
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -30,7 +30,7 @@ pub enum LogFormat {
 /// The settings of the log.
 #[derive(Clone, Debug)]
 pub struct LogSettings {
-    /// Log levels by module, in the syntax of `tracing_subscriber::EnvFilter`, such as
+    /// Log levels by module, separated by commas, such as
     /// `info,punctual::scheduler=debug`. Validated by [`check_filter`].
     pub filter: String,
     /// The format of the lines.
@@ -44,14 +44,38 @@ pub struct LogSettings {
 /// # Errors
 /// Returns the reason if the filter is not valid.
 pub fn check_filter(filter: &str) -> Result<(), String> {
-    // `EnvFilter` reads a single word as a module name, so a typo in a level would silence the log.
-    let mut words = filter.split(',').map(str::trim).filter(|word| !word.is_empty());
-    if let Some(word) = words.find(|word| {
-        !word.contains(['=', '[']) && word.parse::<tracing::level_filters::LevelFilter>().is_err()
-    }) {
-        return Err(format!("\"{word}\" is not one of off, error, warn, info, debug, trace"));
-    }
-    EnvFilter::builder().parse(filter).map(drop).map_err(|error| error.to_string())
+    parse_filter(filter).map(drop)
+}
+
+/// Parses levels that are separated by commas: one for all modules, and some for modules, each
+/// after its path and `=`. An empty filter is the level error.
+fn parse_filter(filter: &str) -> Result<Targets, String> {
+    let mut words = filter.split(',').map(str::trim).filter(|word| !word.is_empty()).peekable();
+    let start = match words.peek() {
+        Some(_) => Targets::new(),
+        None => Targets::new().with_default(LevelFilter::ERROR),
+    };
+    words.try_fold(start, |targets, word| {
+        Ok(match word.split_once('=') {
+            Some((module, level)) => {
+                targets.with_target(parse_module(module)?, parse_level(level)?)
+            }
+            None => targets.with_default(parse_level(word)?),
+        })
+    })
+}
+
+fn parse_module(word: &str) -> Result<String, String> {
+    let module = word.trim();
+    let is_path = !module.is_empty()
+        && module.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-:.".contains(letter));
+    if is_path { Ok(module.to_owned()) } else { Err(format!("\"{module}\" is not a module")) }
+}
+
+fn parse_level(word: &str) -> Result<LevelFilter, String> {
+    let level = word.trim();
+    let parsed = level.parse().ok().filter(|_| !level.is_empty());
+    parsed.ok_or_else(|| format!("\"{level}\" is not one of off, error, warn, info, debug, trace"))
 }
 
 /// Starts logging to standard error. A second call leaves the first configuration in force.
@@ -61,7 +85,8 @@ pub fn init(settings: &LogSettings) -> LogSink {
     let stderr = std::io::stderr();
     let on_terminal = stderr.is_terminal();
     let sink = LogSink::start(stderr);
-    let filter = EnvFilter::builder().parse_lossy(&settings.filter);
+    let filter = parse_filter(&settings.filter)
+        .unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
     let lines = tracing_subscriber::fmt::layer().with_writer(sink.writer());
     let registry = tracing_subscriber::registry().with(filter);
     let installed = match settings.format {
@@ -164,8 +189,23 @@ mod tests {
         for good in ["info", "", "warn,punctual=debug", "off", "punctual::store=trace,hyper=off"] {
             assert_eq!(check_filter(good), Ok(()), "{good}");
         }
-        for bad in ["loud", "punctual=shout", "info,[=", "a=b=c"] {
+        for bad in ["loud", "punctual=shout", "info,[=", "a=b=c", "a=", "=info", "a[{b}]=info"] {
             assert!(check_filter(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_filter_has_a_level_for_all_modules_and_levels_for_some() {
+        let passes = |filter: &str, module: &str, level: tracing::Level| {
+            parse_filter(filter).expect("valid").would_enable(module, &level)
+        };
+        let levels = "warn, punctual::store = debug,hyper=off";
+        assert!(passes(levels, "punctual::store::sql", tracing::Level::DEBUG));
+        assert!(!passes(levels, "punctual::store::sql", tracing::Level::TRACE));
+        assert!(passes(levels, "punctual::api", tracing::Level::WARN));
+        assert!(!passes(levels, "punctual::api", tracing::Level::INFO));
+        assert!(!passes(levels, "hyper::server", tracing::Level::ERROR));
+        assert!(passes("", "punctual", tracing::Level::ERROR));
+        assert!(!passes("", "punctual", tracing::Level::WARN));
     }
 }
