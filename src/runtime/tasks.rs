@@ -138,8 +138,8 @@ impl Tasks {
         self.spawn_boxed(kind, Box::pin(task))
     }
 
-    /// Spawns a boxed task. The compiler translates this and the runtime's code once for each type
-    /// of output, and not for each task.
+    /// Spawns a boxed task. The compiler translates this function, and the code of the runtime, once
+    /// for each type of output and not for each task.
     #[expect(clippy::disallowed_methods, reason = "this is the wrapper that all other code uses")]
     fn spawn_boxed<T: Send + 'static>(
         &self,

@@ -30,8 +30,8 @@ pub enum LogFormat {
 /// The settings of the log.
 #[derive(Clone, Debug)]
 pub struct LogSettings {
-    /// Log levels by module, separated by commas, such as
-    /// `info,punctual::scheduler=debug`. Validated by [`check_filter`].
+    /// Log levels by module, separated by commas, such as `info,punctual::scheduler=debug`.
+    /// Validated by [`check_filter`].
     pub filter: String,
     /// The format of the lines.
     pub format: LogFormat,
@@ -47,8 +47,8 @@ pub fn check_filter(filter: &str) -> Result<(), String> {
     parse_filter(filter).map(drop)
 }
 
-/// Parses levels that are separated by commas: one for all modules, and some for modules, each
-/// after its path and `=`. An empty filter is the level error.
+/// Parses levels that are separated by commas. A level alone is for all modules, `module=level` for
+/// one. An empty filter is the level error.
 fn parse_filter(filter: &str) -> Result<Targets, String> {
     let mut words = filter.split(',').map(str::trim).filter(|word| !word.is_empty()).peekable();
     let start = match words.peek() {
@@ -85,8 +85,7 @@ pub fn init(settings: &LogSettings) -> LogSink {
     let stderr = std::io::stderr();
     let on_terminal = stderr.is_terminal();
     let sink = LogSink::start(stderr);
-    let filter = parse_filter(&settings.filter)
-        .unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO));
+    let filter = parse_filter(&settings.filter).expect("check_filter has accepted it");
     let lines = tracing_subscriber::fmt::layer().with_writer(sink.writer());
     let registry = tracing_subscriber::registry().with(filter);
     let installed = match settings.format {

@@ -49,9 +49,10 @@ impl World {
         self.begin_fault();
         self.replicas[stale].at(FaultPoint::BeforeFire, "stop");
         self.replicas[stale].paused().await;
+        let paused_at = self.lapse.now();
         self.replicas[stale].hide_from_users();
         self.is_replaced(stale, STORE_TAKEOVER_BOUND).await;
-        self.minutes(0.4).await;
+        self.fired_up_to(paused_at).await;
         self.replicas[stale].clear_fault_points();
         self.replicas[stale].resume();
         let process = self.replicas[stale].process();

@@ -211,9 +211,10 @@ impl World {
         self.begin_fault();
         self.replicas[stale].at(FaultPoint::BeforeFire, "stop");
         self.replicas[stale].paused().await;
+        let paused_at = self.lapse.now();
         self.replicas[stale].hide_from_users();
         self.led_without(stale).await;
-        self.minutes(0.4).await;
+        self.fired_up_to(paused_at).await;
         self.replicas[stale].resume();
         self.replicas[stale].ready().await;
         self.end_fault();

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use punctual::runtime::Random;
 use serde_json::{Value, json};
+use sqlx::query_scalar;
 use tokio::task::JoinSet;
 
 use super::audit;
@@ -19,7 +20,7 @@ use crate::harness::client::ApiClient;
 use crate::harness::process::Installation;
 use crate::harness::provider::Provider;
 use crate::harness::recorder::Recorder;
-use crate::harness::wait::{live_for, within};
+use crate::harness::wait::{live_for, until, within};
 
 /// The maximum duration of the effects of a fault after its end.
 const FAULT_EFFECT_BOUND: Duration = Duration::from_secs(10);
@@ -318,6 +319,21 @@ impl World {
     pub async fn led_without(&self, index: usize) {
         within(LEASE * 4, "other replicas lead all shards", async || {
             self.leaders().await.iter().all(|(_, leader)| *leader != index).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until all ticks up to a time are fired, on the service's clock.
+    pub async fn fired_up_to(&self, time: i64) {
+        let mut connection = self.stores.store.second_connection().await;
+        until("all ticks up to a time are fired", async || {
+            let due: i64 =
+                query_scalar("SELECT count(*) FROM schedule_state WHERE next_tick <= $1")
+                    .bind(time)
+                    .fetch_one(&mut connection)
+                    .await
+                    .expect("counted");
+            (due == 0).then_some(())
         })
         .await;
     }

@@ -2,8 +2,9 @@
 //!
 //! I1 no tick is lost; I2 no tick runs twice; I3 attempts are numbered and bounded; I4 no job
 //! hangs; I5 final jobs do not change; I6 store and target agree; I7 responses to users stay true;
-//! I8 no tick is early, and jobs start promptly without faults; I9 accounts do not see each other; I10 each shard has one leader; I11 the
-//! next tick is in the future; I12 nothing leaks; I13 each end of a job is alerted.
+//! I8 no tick is early, and without faults, jobs start promptly; I9 accounts do not see each other;
+//! I10 each shard has one leader; I11 the next tick is in the future; I12 nothing leaks; I13 each
+//! end of a job is alerted.
 
 mod alerts;
 mod attempts;
