@@ -26,18 +26,7 @@ impl World {
 
     /// Waits until each schedule has fired the ticks that are due now.
     async fn ticks_again(&self) {
-        let now = self.lapse.now();
-        within(LED_AGAIN, "all schedules tick again", async || {
-            let mut store = self.stores.store.second_connection().await;
-            let behind: i64 =
-                sqlx::query_scalar("SELECT count(*) FROM schedule_state WHERE next_tick <= $1")
-                    .bind(now)
-                    .fetch_one(&mut store)
-                    .await
-                    .expect("counted");
-            (behind == 0).then_some(())
-        })
-        .await;
+        self.fires_up_to(self.lapse.now(), LED_AGAIN).await;
     }
 }
 

@@ -9,7 +9,7 @@ use super::load::kinds;
 use super::stores::{LEASE, ServerKind};
 use super::world::{MINUTE_OUTAGE, TAKEOVER_BOUND, USUAL, World, WorldConfig};
 use crate::harness::link::Mood;
-use crate::harness::wait::{live_for, within};
+use crate::harness::wait::{TIMEOUT, live_for, within};
 
 /// The maximum lag of ticks of a leader that cannot reach the queue.
 const GOES_ON: Duration = Duration::from_secs(2);
@@ -52,7 +52,7 @@ impl World {
         let paused_at = self.lapse.now();
         self.replicas[stale].hide_from_users();
         self.is_replaced(stale, STORE_TAKEOVER_BOUND).await;
-        self.fired_up_to(paused_at).await;
+        self.fires_up_to(paused_at, TIMEOUT).await;
         self.replicas[stale].clear_fault_points();
         self.replicas[stale].resume();
         let process = self.replicas[stale].process();

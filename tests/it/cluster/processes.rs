@@ -11,7 +11,7 @@ use sqlx::{Connection, PgConnection};
 use super::history::Written;
 use super::stores::LEASE;
 use super::world::{ONE_SHARD_EACH, TAKEOVER_BOUND, USUAL, World, WorldConfig};
-use crate::harness::wait::{live_for, until, within};
+use crate::harness::wait::{TIMEOUT, live_for, until, within};
 
 impl World {
     async fn epochs(&self) -> Vec<Written> {
@@ -214,7 +214,7 @@ impl World {
         let paused_at = self.lapse.now();
         self.replicas[stale].hide_from_users();
         self.led_without(stale).await;
-        self.fired_up_to(paused_at).await;
+        self.fires_up_to(paused_at, TIMEOUT).await;
         self.replicas[stale].resume();
         self.replicas[stale].ready().await;
         self.end_fault();

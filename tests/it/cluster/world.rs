@@ -20,7 +20,7 @@ use crate::harness::client::ApiClient;
 use crate::harness::process::Installation;
 use crate::harness::provider::Provider;
 use crate::harness::recorder::Recorder;
-use crate::harness::wait::{live_for, until, within};
+use crate::harness::wait::{live_for, within};
 
 /// The maximum duration of the effects of a fault after its end.
 const FAULT_EFFECT_BOUND: Duration = Duration::from_secs(10);
@@ -323,10 +323,10 @@ impl World {
         .await;
     }
 
-    /// Waits until all ticks up to a time are fired, on the service's clock.
-    pub async fn fired_up_to(&self, time: i64) {
+    /// Waits until all ticks up to `time`, on the service's clock, are fired: for at most `bound`.
+    pub async fn fires_up_to(&self, time: i64, bound: Duration) {
         let mut connection = self.stores.store.second_connection().await;
-        until("all ticks up to a time are fired", async || {
+        within(bound, "all ticks up to a time are fired", async || {
             let due: i64 =
                 query_scalar("SELECT count(*) FROM schedule_state WHERE next_tick <= $1")
                     .bind(time)
